@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from headcheck.grader.grading.places.locate import locate
 from headcheck.grader.grading.places.wording import tell_place
@@ -80,18 +80,25 @@ def _has_case(verdict: Verdict) -> bool:
 
 
 def record_diagnoses(
-    session: Session, diagnosed: Sequence[DiagnosedMistake], contract: Contract
+    session: Session,
+    diagnosed: Sequence[DiagnosedMistake],
+    contract: Contract,
+    place: PlaceRecord | None,
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 
-    If a function only builds a given class, its mistake is not in the code of that class.
+    If a function only builds a given class, its mistake is not in the code of that class. The place
+    of a single mistake is proved, so no line is looked for.
     """
     is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
         patterns = session.find_code_patterns() if is_read else []
     except SubmissionFailed:
         patterns = []
-    return [record_diagnosis(each, patterns, contract) for each in diagnosed]
+    records = [record_diagnosis(each, patterns, contract) for each in diagnosed]
+    if place is None or len(diagnosed) > 1 or not all(each.mistake.variants for each in diagnosed):
+        return records
+    return [replace(each, cell=None, line=None) for each in records]
 
 
 def record_diagnosis(

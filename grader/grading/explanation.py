@@ -136,7 +136,8 @@ class _Stages:
     def describe(self, found: Explanation) -> Explanation:
         named = found.explained.list_named(found.mistakes)
         contract = self.live.harness.contract
-        diagnosis = explain.record_diagnoses(self.live.session, named, contract)
+        given = self.live.session, named, contract, found.place
+        diagnosis = explain.record_diagnoses(*given)
         return replace(found, diagnosis=tuple(diagnosis))
 
     def attach_evidence(self, found: Explanation) -> Explanation:

@@ -20,41 +20,27 @@ MAX_DETAIL_LENGTH = 80
 """at most this many characters of a pattern's code are reported"""
 
 _NAMES_BY_KIND = {
-    "abs": "abs",
-    "cast": "bfloat16 double float half to type",
-    "clamp": "clamp clamp_max clamp_min clip hardtanh maximum minimum",
     "detach": "detach inference_mode item no_grad numpy set_grad_enabled tolist",
-    "argmax": "argmax one_hot",
     "dropout": "dropout Dropout",
     "elu": "elu ELU",
     "exp": "exp",
     "fill": "masked_fill where",
-    "flip": "flip fliplr",
-    "full": "full full_like",
     "gelu": "gelu GELU silu SiLU",
     "kernel": "scaled_dot_product_attention",
     "max": "amax max",
     "mean": "mean",
     "norm": "layer_norm LayerNorm normalize",
     "projection": "linear",
-    "random": "bernoulli multinomial rand rand_like randint randn randn_like",
     "range": "range",
     "relu": "relu ReLU tanh",
     "repeat": "expand repeat repeat_interleave tile",
     "reshape": "flatten rearrange reshape unflatten view",
-    "round": "ceil floor round trunc",
     "scale": "isqrt pow rsqrt sqrt",
-    "seed": "manual_seed seed set_rng_state",
     "sigmoid": "sigmoid",
-    "sine": "cos polar sin",
     "softmax": "log_softmax LogSoftmax softmax Softmax",
-    "squeeze": "squeeze",
     "stack": "cat concat concatenate hstack stack",
     "sum": "sum",
-    "topk": "argsort kthvalue sort topk",
-    "transpose": "movedim permute swapaxes transpose",
     "triangle": "tril triu",
-    "unpack": "chunk split unbind",
     "variance": "std std_mean var var_mean",
 }
 CALL_KINDS = {name: kind for kind, names in _NAMES_BY_KIND.items() for name in names.split()}
@@ -104,8 +90,8 @@ def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:
     match node:
         case ast.Call():
             yield from _classify_call(node)
-        case ast.BinOp():
-            yield _classify_operation(node), ast.unparse(_select_operand(node))
+        case ast.BinOp() if (kind := _classify_operation(node)) is not None:
+            yield kind, ast.unparse(_select_operand(node))
         case ast.AugAssign() | ast.Assign(targets=[ast.Subscript()]):
             yield from _classify_assignment(node)
         case ast.Attribute(attr="data"):
@@ -128,7 +114,7 @@ def _classify_assignment(node: ast.AugAssign | ast.Assign) -> Iterator[tuple[str
         yield "fill", number
 
 
-def _classify_operation(node: ast.BinOp) -> str:
+def _classify_operation(node: ast.BinOp) -> str | None:
     match node.op:
         case ast.MatMult():
             return _classify_product(node.left, node.right)
@@ -140,7 +126,7 @@ def _classify_operation(node: ast.BinOp) -> str:
             return "scale" if "scale" in ast.unparse(node) else "times"
         case ast.Add():
             return "add"
-    return "arithmetic"
+    return None
 
 
 def _select_operand(node: ast.BinOp) -> ast.expr:

@@ -326,7 +326,6 @@ LOGSUMEXP = require(
     define_mistake(
         "logsumexp_of_unscaled_scores",
         "The log-sum-exp is computed from the unscaled scores.",
-        "last return",
     ).simulated_by(give=returning(of_unscaled_scores)),
     define_rare_mistake(
         "logsumexp_of_the_last_block",

@@ -150,27 +150,23 @@ DIFFERENTIAL = require(
         {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, 0.2))},
     ),
     define_mistake(
-        "maps_added", "The second softmax is added; it should be subtracted.", "only times"
+        "maps_added", "The second softmax is added; it should be subtracted."
     ).simulated_by(subtract=with_changed_lambdas(torch.neg)),
     define_mistake(
         "maps_exchanged",
         "The two halves are exchanged: the first softmax is subtracted from the second.",
-        "only times",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: second - t * first)),
     define_mistake(
         "lambda_on_both_maps",
         "Lambda multiplies the difference of both softmaxes, not the second one alone.",
-        "only times",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: t * (first - second))),
     define_mistake(
         "lambda_on_the_first_map",
         "Lambda multiplies the first softmax; it should multiply the second.",
-        "only times",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: t * first - second)),
     define_mistake(
         "lambda_shared_out",
         "The first softmax is multiplied by 1 - lambda; it should stay unchanged.",
-        "only times",
     ).simulated_by(
         {"subtract": weighed_by(lambda first, second, t: (1 - t) * first - t * second)},
         {"subtract": weighed_by(lambda first, second, t: (1 - t) * first + t * second)},
@@ -197,12 +193,10 @@ DIFFERENTIAL = require(
     define_mistake(
         "difference_renormalised",
         "The weights are divided by their sum: they should sum to 1 - lambda, not to one.",
-        "sum | softmax",
     ).simulated_by(subtract=renormalised),
     define_mistake(
         "negative_weights_cut_off",
         "Weights below zero become zero: a difference may be negative.",
-        "relu | softmax",
     ).simulated_by(subtract=cut_off_below_zero),
     define_mistake(
         "scores_subtracted",
@@ -212,22 +206,18 @@ DIFFERENTIAL = require(
     define_mistake(
         "softmax_of_difference",
         "The difference of the softmaxes goes through another softmax; it should be used as it is.",
-        "last softmax",
     ).simulated_by(subtract=softmax_again),
     define_mistake(
         "scale_of_the_whole_head",
         "The scores are divided by the root of a head's width; each map has half of it.",
-        "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scaled_as_whole_heads),
     define_mistake(
         "second_map_not_masked",
         "In the second softmax the future is not hidden.",
-        "",
     ).simulated_by(hide=second_map_seeing_all),
     define_mistake(
         "one_half_for_both_maps",
         "Both maps use the same half of the queries, of the keys, or of both.",
-        "index | unpack | softmax",
     ).simulated_by(
         {"halve": with_halves((0, 0), (0, 0))},
         {"halve": with_halves((1, 1), (1, 1))},
@@ -243,7 +233,6 @@ DIFFERENTIAL = require(
     define_mistake(
         "halves_interleaved",
         "Every other column of a head makes the first map; its first half should.",
-        "index | reshape",
     ).simulated_by(halve=neighbours_apart),
     define_mistake(
         "halves_of_all_columns",
@@ -253,12 +242,10 @@ DIFFERENTIAL = require(
     define_mistake(
         "times_one_minus_lambda_init",
         "What the heads give is multiplied by 1 - 0.8, which this exercise does not ask for.",
-        "only times | last return",
     ).simulated_by(merge=shrunk),
     define_mistake(
         "times_one_minus_lambda",
         "What the heads give is multiplied by 1 - lambda, which this exercise does not ask for.",
-        "last times | last return",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 - t) * (first - t * second))),
     define_rare_mistake(
         "lambda_added_to_the_first_map",
@@ -267,7 +254,6 @@ DIFFERENTIAL = require(
     define_rare_mistake(
         "heads_normalised",
         "What each head gives is divided by its root mean square, which is not asked for.",
-        "norm | last mix",
     ).simulated_by(
         *(
             {"mix": normalised(eps, factor)}
@@ -278,7 +264,6 @@ DIFFERENTIAL = require(
     define_rare_mistake(
         "lambdas_changed",
         "The lambdas do not count as they are: they go through a function first.",
-        "relu | sigmoid | exp | clamp | only times",
     ).simulated_by(
         {"subtract": with_changed_lambdas(torch.sigmoid)},
         {"subtract": with_changed_lambdas(torch.exp)},

@@ -151,12 +151,10 @@ FEATURES = require(
         "The code computes ordinary attention, with a softmax; the features' products should be "
         "divided "
         "by their sum.",
-        "softmax",
     ).simulated_by(softmax_of_scores(0.5), softmax_of_scores(0.0)),
     define_mistake(
         "softmax_of_products",
         "The products of features go through a softmax; they should be divided by their sum.",
-        "softmax",
     ).simulated_by(softmax_of_products(0.0), softmax_of_products(0.5)),
     define_mistake(
         "shares_not_divided",
@@ -169,38 +167,31 @@ FEATURES = require(
     define_mistake(
         "divided_by_the_keys_alone",
         "The divisor is a sum of keys; it should be multiplied with the query.",
-        "last sum",
     ).simulated_by(normalise=divided_by(sum_keys)),
     define_mistake(
         "divisor_sees_the_future",
         "The divisor is a sum over all tokens, including later ones.",
-        "last sum",
     ).simulated_by(normalise=divided_by(sum_all)),
     define_mistake(
         "divisor_of_the_own_token",
         "The divisor is only the product with the token's own key, not the sum over all visible "
         "keys.",
-        "last sum",
     ).simulated_by(normalise=divided_by(take_own)),
     define_mistake(
         "keys_without_features",
         "The keys are used directly; they have to become features, too.",
-        "elu",
     ).simulated_by(map=mapped_by(key=as_they_are)),
     define_mistake(
         "queries_without_features",
         "The queries are used directly; they have to become features, too.",
-        "elu",
     ).simulated_by(map=mapped_by(query=as_they_are)),
     define_mistake(
         "no_features",
         "Queries and keys are used directly; they have to become features.",
-        "scores",
     ).simulated_by(map=mapped_by(as_they_are, as_they_are)),
     define_mistake(
         "one_not_added",
         "The features are elu(x), without the 1: some are negative, and sums may be zero.",
-        "elu",
     ).simulated_by(
         {"map": mapped_by(F.elu, F.elu)},
         {"map": mapped_by(key=F.elu)},
@@ -209,7 +200,7 @@ FEATURES = require(
     define_mistake(
         "one_added_before_elu",
         "The 1 is added to x before the elu: that is elu(x + 1), and features are elu(x) + 1.",
-        "elu:\\b1\\b | only elu",
+        "elu:\\b1\\b",
     ).simulated_by(
         {"map": mapped_by(elu_of_sum, elu_of_sum)},
         {"map": mapped_by(key=elu_of_sum)},
@@ -218,7 +209,6 @@ FEATURES = require(
     define_mistake(
         "other_features",
         "The features use another function than elu(x) + 1.",
-        "relu | exp | elu",
     ).simulated_by(
         *({"map": mapped_by(other, other)} for other in OTHERS),
         *(
@@ -250,19 +240,16 @@ FEATURES = require(
     define_mistake(
         "softmax_over_features",
         "Queries and keys go through a softmax of their own; features are elu(x) + 1.",
-        "softmax",
     ).simulated_by(
         {"map": mapped_by(softmax_over_width, softmax_over_width)},
     ),
     define_mistake(
         "values_as_features",
         "The values become features as well; they should stay unchanged.",
-        "last elu",
     ).simulated_by(map=values_too),
     define_mistake(
         "scaled_before_features",
         "Queries or keys are divided by the root of {width} before they become features.",
-        "scale | elu",
     ).simulated_by(
         {"map": mapped_by(query=scaled_before(0.5))},
         {"map": mapped_by(key=scaled_before(0.5))},
@@ -272,11 +259,9 @@ FEATURES = require(
     define_mistake(
         "sums_transposed",
         "The matrix of sums is multiplied from the wrong side: the queries meet the values' axis.",
-        "scores",
     ).simulated_by(mix=sums_transposed),
     define_rare_mistake(
         "number_in_divisor",
         "A number is added to the divisor: the weights sum to less than one.",
-        "only divide | last sum",
     ).simulated_by(*({"normalise": divided_by(plus(number))} for number in (1.0, *SMALL))),
 )

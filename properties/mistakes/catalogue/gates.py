@@ -114,7 +114,7 @@ def cut(s: PipelineState) -> Tensor:
 GATES = require(
     Capability.GATED,
     define_mistake(
-        "gate_not_used", "What the heads give goes to the output layer without the gate.", "return"
+        "gate_not_used", "What the heads give goes to the output layer without the gate."
     ).simulated_by(gate=open_gate),
     define_mistake(
         "gate_after_the_output_layer",
@@ -123,13 +123,12 @@ GATES = require(
     define_mistake(
         "gate_on_values",
         "Each token's gate multiplies its own value; it should multiply the token's output.",
-        "sigmoid",
     ).simulated_by(on_projected(2)),
     define_mistake(
-        "gate_on_queries", "The gate multiplies the queries, not what the heads give.", "sigmoid"
+        "gate_on_queries", "The gate multiplies the queries, not what the heads give."
     ).simulated_by(on_projected(0)),
     define_mistake(
-        "gate_on_keys", "The gate multiplies the keys, not what the heads give.", "sigmoid"
+        "gate_on_keys", "The gate multiplies the keys, not what the heads give."
     ).simulated_by(on_projected(1)),
     define_mistake(
         "gate_without_sigmoid",
@@ -138,7 +137,7 @@ GATES = require(
     define_mistake(
         "gate_by_another_function",
         "The gate uses another function instead of the sigmoid.",
-        "relu:tanh | relu | clamp",
+        "relu:tanh",
     ).simulated_by(
         {"gate": with_function(torch.tanh)},
         {"gate": with_function(F.silu)},
@@ -171,17 +170,14 @@ GATES = require(
         "gate_of_what_is_attended",
         "The gate is computed from the output of the heads; it should be computed from the input "
         "token.",
-        "sigmoid",
     ).simulated_by(gate=made_of_context),
     define_mistake(
         "gate_of_the_queries",
         "The gate is the sigmoid of the queries: the gate's own layer is not used.",
-        "sigmoid",
     ).simulated_by(gate=made_by_queries),
     define_mistake(
         "one_gate_for_each_head",
         "All numbers of a head have one gate; each should have its own.",
-        "mean | sigmoid",
     ).simulated_by(
         {"gate": one_for_each_head(lambda t: t.mean(-1, keepdim=True))},
         {"gate": one_for_each_head(lambda t: t[..., :1])},
@@ -190,7 +186,6 @@ GATES = require(
     define_mistake(
         "one_gate_for_all_heads",
         "The gate of one head is used for all of them; each should have its own.",
-        "sigmoid",
         needs=Capability.HEADS,
     ).simulated_by(
         {"gate": one_for_each_head(lambda t: t[..., :1, :])},
@@ -199,7 +194,6 @@ GATES = require(
     define_mistake(
         "gate_of_other_columns",
         "The columns of the gate do not match the columns of the heads that it multiplies.",
-        "sigmoid | reshape",
         needs=Capability.HEADS,
     ).simulated_by(
         {"gate": heads_in_turn},
@@ -208,7 +202,6 @@ GATES = require(
     define_mistake(
         "gate_of_another_token",
         "The gate belongs to another token than the output that it multiplies.",
-        "flip | mean | sigmoid",
     ).simulated_by(
         {"gate": with_changed_gate(lambda t: t[:, :1])},
         {"gate": with_changed_gate(lambda t: t[:, -1:])},
@@ -216,7 +209,7 @@ GATES = require(
         {"gate": with_changed_gate(lambda t: t.mean(1, keepdim=True))},
     ),
     define_rare_mistake(
-        "gate_rounded", "The gate is open or closed, and nothing between.", "round | last compare"
+        "gate_rounded", "The gate is open or closed, and nothing between."
     ).simulated_by(
         {"gate": with_changed_gate(torch.round)},
         {"gate": with_gate(lambda s: (ask(s) > 0).to(s.merged.dtype))},

@@ -85,7 +85,6 @@ HEAD_NORMS = require(
     define_mistake(
         "head_norm_left_out",
         "What heads give goes into the output layer without its norm.",
-        "last reshape",
     ).simulated_by(norm_heads=left_out),
     *require(
         Capability.HEADS,

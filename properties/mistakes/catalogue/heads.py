@@ -14,38 +14,31 @@ HEADS = require(
         "split_without_transpose",
         "The heads are split by a view alone, which scrambles heads and tokens: their axes have to "
         "change places.",
-        "reshape",
     ).simulated_by(split=layers.straight_view),
     define_mistake(
         "split_channel_major",
         "Head h takes every n-th column of the projection instead of a block of neighbours.",
-        "reshape",
     ).simulated_by(split=layers.every_nth_column),
     define_mistake(
         "merge_without_transpose",
         "The heads are laid one after the other and reshaped without being moved behind the "
         "tokens first, which scrambles them.",
-        "last reshape",
     ).simulated_by({"merge": output.without_transpose}, {"merge": output.viewed_from_the_front}),
     define_mistake(
         "merge_channel_major",
         "The merge puts the same column of all heads side by side instead of whole heads.",
-        "last reshape | stack",
     ).simulated_by(merge=output.channels_first),
     define_mistake(
         "heads_interleaved",
         "The heads are interleaved, in the split and in the merge, instead of lying in blocks.",
-        "reshape",
     ).simulated_by(split=layers.every_nth_column, merge=output.channels_first),
     define_mistake(
         "split_and_merge_without_transpose",
         "Heads are split and merged by views alone: rows of the same token attend to each other.",
-        "reshape",
     ).simulated_by(split=layers.straight_view, merge=output.without_transpose),
     define_mistake(
         "heads_and_head_dim_exchanged",
         "The number of heads and the width of a head are exchanged.",
-        "reshape",
     ).simulated_by(
         {
             "split": layers.split_into(lambda s: s.inputs.head_dim),
@@ -98,7 +91,6 @@ HEADS = require(
         "packed_projection_cut_wrongly",
         "The packed projection is not cut into thirds along its last dimension, "
         "so queries, keys and values are mixed up.",
-        "unpack | reshape",
     ).simulated_by(
         {"split": layers.packed_by_view},
         {"split": layers.packed_every_third},
@@ -109,17 +101,15 @@ HEADS = require(
         "packed_projection_cut_into_heads_first",
         "The packed projection is cut into heads first and each head in three: it holds all "
         "queries, then all keys, then all values.",
-        "unpack | reshape",
     ).simulated_by(split=layers.packed_per_head),
     define_rare_mistake(
         "batch_and_heads_confused",
         "Batch and heads are confused when the heads are split or merged.",
-        "",
     ).simulated_by(merge=output.batch_for_heads),
     define_rare_mistake(
         "keys_of_one_head",
         "All heads use the keys of the same head.",
-        "index::1\\b | projection:[kK]",
+        "index::1\\b",
     ).simulated_by({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
     define_rare_mistake(
         "values_of_one_head",
@@ -133,11 +123,10 @@ HEADS = require(
     define_mistake(
         "heads_scored_together",
         "The scores of the heads are summed, so that all heads share one pattern.",
-        "sum | scores",
     ).simulated_by(match=scores.summed_over_heads),
-    define_rare_mistake(
-        "batch_averaged", "The scores are averaged over the batch.", "mean | scores"
-    ).simulated_by(match=scores.averaged_over_batch),
+    define_rare_mistake("batch_averaged", "The scores are averaged over the batch.").simulated_by(
+        match=scores.averaged_over_batch
+    ),
     define_rare_mistake(
         "keys_of_first_sequence",
         "All sequences of the batch attend to the keys of the first.",
@@ -160,7 +149,7 @@ HEADS = require(
     define_rare_mistake(
         "heads_rotated",
         "The heads are put together in another order: the last one comes first.",
-        "index:-1 | stack",
+        "index:-1",
     ).simulated_by(
         {"merge": output.heads_reordered(lambda heads: [*heads[-1:], *heads[:-1]])},
         {"merge": output.heads_reordered(lambda heads: [*heads[1:], *heads[:1]])},
@@ -188,7 +177,6 @@ HEADS = require(
     define_mistake(
         "one_head_repeated",
         "One head is used in place of every head, so all give the same output.",
-        "",
     )
     .simulated_by(
         {"merge": output.one_head_repeated(lambda t: t[:, :1])},

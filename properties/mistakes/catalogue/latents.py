@@ -226,7 +226,6 @@ TURNED_BESIDE = require(
         "scale_of_one_part",
         "The scores are divided by the root of the width of one part of the queries alone; they "
         "are head_dim + rope_dim wide.",
-        "scale | kernel:scale | divide | scores",
     ).simulated_by(
         {"scale": divided_by(lambda s: s.inputs.head_dim**0.5)},
         {"scale": divided_by(lambda s: s.inputs.variant.beside**0.5)},
@@ -235,12 +234,10 @@ TURNED_BESIDE = require(
         "parts_scaled_apart",
         "Each part of the scores is divided by the root of its own width; both are to be divided "
         "by that of head_dim + rope_dim.",
-        "scale | divide | scores",
     ).simulated_by(match=scaled_apart, scale=divided_by(lambda s: 1)),
     define_mistake(
         "turned_part_left_out",
         "The rotated parts of queries and keys are not used in the scores.",
-        "scores",
     ).simulated_by(match=matched(1, 0)),
     define_mistake(
         "turned_part_alone",
@@ -262,17 +259,14 @@ TURNED_BESIDE = require(
         "own_part_turned_too",
         "Queries and keys of the heads are rotated by positions as well; only the part beside them "
         "should be.",
-        "",
     ).simulated_by({"place": turned_instead(True, True)}, {"place": turned_as_one}),
     define_mistake(
         "own_part_turned_instead",
         "Queries and keys of the heads are rotated by positions, and the part beside them is not.",
-        "last sine | range",
     ).simulated_by(place=turned_instead(True, False)),
     define_mistake(
         "turned_by_the_number_of_the_head",
         "The number of the head is used as the position: one axis is mistaken for another.",
-        "",
         needs=Capability.HEADS,
     ).simulated_by(
         {"place": turned_by_heads(True, False)},
@@ -282,7 +276,6 @@ TURNED_BESIDE = require(
         "turned_queries_split_otherwise",
         "The rotated part of the queries is not split into heads as it should be: head 0 "
         "should have the first rope_dim columns, head 1 the next ones.",
-        "",
         needs=Capability.HEADS,
     ).simulated_by({"append": appended_as(in_turn)}, {"append": appended_as(reshaped_alone)}),
     define_mistake(
@@ -322,7 +315,6 @@ LATENTS = require(
         "latents_normalised",
         "The latents are normalised before keys and values are made of them, which is not asked "
         "for.",
-        "norm",
     ).simulated_by(
         *({"project": with_latents(n, n)} for n in map(normed, (None, 1e-6, 1e-5))),
         {"project": with_latents(layer_normed, layer_normed)},
@@ -330,7 +322,6 @@ LATENTS = require(
     define_rare_mistake(
         "latents_through_a_function",
         "The latents go through a function, such as an activation, before they are used.",
-        "relu | sigmoid | softmax",
     ).simulated_by(
         *(
             {"project": with_latents(f, f)}

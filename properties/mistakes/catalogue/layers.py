@@ -25,27 +25,24 @@ LAYERS: Sequence[Mistake] = (
     define_mistake(
         "projections_in_another_order",
         "Queries, keys and values have all three changed places{order}.",
-        "only unpack | only reshape",
     ).simulated_by({"assign": layers.roles(1, 2, 0)}, {"assign": layers.roles(2, 0, 1)}),
     define_mistake(
         "queries_with_queries",
         "The queries are compared with themselves: the keys are not used in the scores.",
-        "scores",
     ).simulated_by(assign=layers.roles(0, 0, 2)),
     define_mistake(
         "keys_with_keys",
         "The keys are compared with themselves: the queries are not used in the scores.",
     ).simulated_by(assign=layers.roles(1, 1, 2)),
-    define_mistake(
-        "keys_averaged", "The keys are averaged instead of the values.", ""
-    ).simulated_by(assign=layers.roles(0, 1, 1)),
+    define_mistake("keys_averaged", "The keys are averaged instead of the values.").simulated_by(
+        assign=layers.roles(0, 1, 1)
+    ),
     define_rare_mistake(
-        "queries_averaged", "The queries are averaged instead of the values.", ""
+        "queries_averaged", "The queries are averaged instead of the values."
     ).simulated_by(assign=layers.roles(0, 1, 0)),
     define_mistake(
         "values_as_keys",
         "The queries are compared with the values: the keys are not used in the scores.",
-        "scores",
     ).simulated_by(assign=layers.roles(0, 2, 2)),
     define_rare_mistake(
         "one_projection_for_all", "Queries, keys and values come from one layer."
@@ -58,12 +55,10 @@ LAYERS: Sequence[Mistake] = (
     define_mistake(
         "scores_without_projections",
         "The tokens are compared directly: queries and keys are not used in the scores.",
-        "scores | projection",
     ).simulated_by(project=layers.raw_queries_and_keys),
     define_rare_mistake(
         "nothing_projected",
         "The tokens attend directly, without the layers for queries, keys and values.",
-        "projection",
     ).simulated_by(project=layers.nothing_projected),
     define_mistake(
         "weights_not_transposed",
@@ -80,14 +75,13 @@ LAYERS: Sequence[Mistake] = (
     define_mistake(
         "bias_missing",
         "A bias that is asked for is not added.",
-        "",
     ).simulated_by(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
         {"project": layers.biases_times(1.0, 0.0, 0.0)},
         {"project": layers.biases_times(1.0, 1.0, 0.0)},
         {"project": layers.biases_times(0.0, 0.0, 1.0)},
     ),
-    define_rare_mistake("bias_twice", "The biases are added twice.", "projection").simulated_by(
+    define_rare_mistake("bias_twice", "The biases are added twice.").simulated_by(
         project=layers.biases_times(2.0, 2.0, 2.0)
     ),
     define_rare_mistake("bias_subtracted", "The biases are subtracted.", "projection").simulated_by(
@@ -101,41 +95,35 @@ LAYERS: Sequence[Mistake] = (
     define_rare_mistake(
         "bias_not_scaled",
         "The queries are scaled before their bias is added, so the bias counts too much.",
-        "scale | projection",
     ).simulated_by(project=layers.bias_after_scaling),
     define_rare_mistake(
-        "relu_on_projections", "A ReLU cuts off the negative numbers of queries or keys.", "relu"
+        "relu_on_projections", "A ReLU cuts off the negative numbers of queries or keys."
     ).simulated_by(
         *({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))
     ),
     define_rare_mistake(
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
-        "norm | mean",
         unless=Capability.BLOCK,
     ).simulated_by(see=layers.normalised_tokens),
     define_rare_mistake(
         "input_centred",
         "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
-        "mean",
     ).simulated_by(see=layers.centred_tokens),
     define_rare_mistake(
         "scores_negated",
         "The scores have the wrong sign: the worst key gets the largest weight.",
-        "scores",
     ).simulated_by(match=scores.negated),
     define_rare_mistake(
-        "scores_absolute", "The softmax sees the absolute values of the scores.", "abs | scores"
+        "scores_absolute", "The softmax sees the absolute values of the scores."
     ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
     define_rare_mistake(
         "cosine_scores",
         "Queries and keys are scaled to length one, so the scores are cosines.",
-        "norm | scores",
     ).simulated_by({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
     define_rare_mistake(
         "queries_and_keys_normalised",
         "Queries and keys go through a norm before they are compared, which is not asked for.",
-        "norm | scores",
         needs=Capability.UNNORMED,
     ).simulated_by(
         {"match": scores.normalised},
@@ -146,36 +134,31 @@ LAYERS: Sequence[Mistake] = (
         "queries_normalised",
         "The queries are normalised before they are compared, which the statement does not ask "
         "for.",
-        "only norm | only mean",
         needs=Capability.UNNORMED,
     ).simulated_by(*norms.list_unasked(query=True), *norms.list_unasked_lengths(query=True)),
     define_rare_mistake(
         "keys_normalised",
         "The keys are normalised before they are compared, which the statement does not ask for.",
-        "only norm | only mean",
         needs=Capability.UNNORMED,
     ).simulated_by(*norms.list_unasked(key=True), *norms.list_unasked_lengths(key=True)),
     define_rare_mistake(
         "values_normalised",
         "The values are normalised before they are averaged, which the statement does not ask for.",
-        "only norm | only mean",
         needs=Capability.UNNORMED,
     ).simulated_by(*norms.list_unasked(value=True), *norms.list_unasked_lengths(value=True)),
     define_rare_mistake(
         "distances_for_scores",
         "The scores are negative distances instead of products of queries and keys.",
-        "scores",
     ).simulated_by(
         {"match": scores.distances}, {"match": scores.distances, "scale": scores.unscaled}
     ),
     define_mistake(
         "keys_viewed_not_transposed",
         "The keys are viewed in the shape of their transpose, which scrambles them.",
-        "reshape:\\bk(eys?)?\\. | reshape | scores",
+        "reshape:\\bk(eys?)?\\.",
     ).simulated_by(match=scores.keys_viewed),
     define_rare_mistake(
         "features_attend",
         "Features are compared with features instead of tokens with tokens.",
-        "scores",
     ).simulated_by(match=scores.features_with_features, mix=output.by_features),
 )

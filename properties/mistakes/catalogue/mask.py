@@ -63,21 +63,20 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "no_mask",
         "Nothing is hidden: every token sees all the others.",
-        "only fill:inf|\\d{4} | kernel | triangle",
+        "only fill:inf|\\d{4}",
     ).simulated_by(permit=scores.no_mask),
     *require(
         Capability.TAKES_MASK,
         define_mistake(
             "given_mask_ignored",
             "The mask that a call is given has no effect: only later tokens are hidden.",
-            "only fill",
             needs=Capability.CAUSAL,
         ).simulated_by(permit=scores.future_beside_mask),
     ),
     define_mistake(
         "next_token_visible",
         "Every token sees the one after it: the mask begins one diagonal too late.",
-        "triangle:tril diagonal=1$|triu diagonal=2$ | triangle | fill",
+        "triangle:tril diagonal=1$|triu diagonal=2$",
     ).simulated_by(permit=scores.diagonal_shifted(1)),
     define_mistake(
         "own_token_hidden",
@@ -89,45 +88,42 @@ MASK: Sequence[Mistake] = (
         {"permit": scores.diagonal_shifted(-1), "hide": scores.lowered_by_infinity},
     ),
     define_rare_mistake(
-        "padding_hides_queries", "A padding mask hides queries instead of keys.", "fill | transpose"
+        "padding_hides_queries", "A padding mask hides queries instead of keys."
     ).simulated_by(permit=scores.padding_transposed),
     define_mistake(
         "mask_transposed",
         "The mask is transposed: tokens see themselves and the future instead of the past.",
-        "triangle | fill",
         unless=Capability.PADDING,
     ).simulated_by(permit=scores.mask_transposed),
     define_mistake(
         "mask_inverted",
         "The mask is inverted: it hides what should be visible and shows what should be hidden.",
-        "fill | kernel | where",
     ).simulated_by(permit=scores.mask_inverted),
-    define_mistake("mask_on_first_head", "Only the first head is masked.", "fill").simulated_by(
+    define_mistake("mask_on_first_head", "Only the first head is masked.").simulated_by(
         permit=scores.mask_on_first(1)
     ),
     define_mistake(
-        "mask_on_first_sequence", "Only the first sequence of the batch is masked.", "fill"
+        "mask_on_first_sequence", "Only the first sequence of the batch is masked."
     ).simulated_by(permit=scores.mask_on_first(0)),
     define_rare_mistake(
         "mask_of_first_head",
         "The mask of the first head is used for all heads.",
-        "index:(:1|0)\\b | fill",
+        "index:(:1|0)\\b",
     ).simulated_by(permit=scores.mask_of_first_head),
     define_rare_mistake(
         "mask_of_first_sequence",
         "The mask of the first sequence is used for the whole batch.",
-        "index:(:1|0)\\b | fill",
+        "index:(:1|0)\\b",
     ).simulated_by(permit=scores.mask_of_first_sequence),
     define_rare_mistake(
         "mask_of_first_query",
         "The mask of the first query is used for all queries.",
-        "index:(:1|0)\\b | fill",
+        "index:(:1|0)\\b",
         needs=Capability.MASK,
     ).simulated_by(permit=scores.mask_of_first_query),
     define_mistake(
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
-        "triangle | kernel",
     ).simulated_by(
         {"permit": scores.future_too},
         {"permit": scores.future_in_a_square_mask},
@@ -141,7 +137,6 @@ MASK: Sequence[Mistake] = (
     define_rare_mistake(
         "own_token_never_visible",
         "No token sees itself, even where the mask allows it.",
-        "",
     ).simulated_by(
         {"permit": scores.diagonal_forced(False)},
         {"hide": scores.lowered_besides(scores.diagonal_forced(False))},
@@ -149,18 +144,16 @@ MASK: Sequence[Mistake] = (
     define_rare_mistake(
         "zero_tokens_hidden",
         "Tokens that happen to be all zeros are taken for padding, and hidden.",
-        "fill | compare",
     ).simulated_by(permit=scores.zero_tokens_hidden),
     define_rare_mistake(
         "mask_cut_from_the_end",
         "The mask is cut to the number of tokens from its last rows instead of its first.",
-        "index | triangle",
         unless=Capability.DOCUMENTS,
     ).simulated_by(permit=scores.rows_from_the_end),
     define_rare_mistake(
         "window",
         "A token sees only a few earlier tokens; it should see all of them.",
-        "compare:\\d | triangle:\\d | index",
+        "compare:\\d",
         needs=Capability.ANY_DISTANCE,
     ).simulated_by(
         *({"permit": scores.window_of(width)} for width in (2, 3, 4, 5, 6, 7, 8, 9, 16))
@@ -168,13 +161,13 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "filled_with_zero",
         "Hidden scores become 0 instead of −∞: e⁰ is 1, so they keep weight.",
-        "fill:^-?0 | times:(?i)mask|tril|allow|visib | triangle:tril | fill | scores",
+        "fill:^-?0",
     ).simulated_by(hide=scores.filled_with(0.0)),
     define_mistake(
         "filled_with_small_number",
         "Hidden scores become a number that is not small enough instead of −∞, "
         "so they keep weight.",
-        "fill:^-?[\\d.]+(e-?\\d+)?$ | fill",
+        "fill:^-?[\\d.]+(e-?\\d+)?$",
     ).simulated_by(
         *(
             {"hide": fill(number)}
@@ -196,7 +189,7 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "filled_with_tiny_number",
         "Hidden scores become almost 0 instead of −∞: 1e-9 is not 1e9.",
-        "fill:e-\\d+$ | fill",
+        "fill:e-\\d+$",
     ).simulated_by(
         *(
             {"hide": fill(number)}
@@ -207,24 +200,23 @@ MASK: Sequence[Mistake] = (
     define_rare_mistake(
         "filled_with_one",
         "Hidden scores become 1 instead of −∞, so they keep weight.",
-        "fill:^1 | fill",
+        "fill:^1",
     ).simulated_by({"hide": scores.filled_with(1.0)}, {"hide": scores.filled_before_scaling(1.0)}),
     define_mistake(
         "hidden_favoured",
         "Hidden scores become large instead of −∞: all weight goes where none should. "
         "The sign of the fill is wrong.",
-        "fill:^(inf|[\\d.]+e\\d+)$ | fill",
+        "fill:^(inf|[\\d.]+e\\d+)$",
     ).simulated_by({"hide": scores.filled_with(1e9)}, {"hide": scores.raised_by(1e9)}),
     define_mistake(
         "filled_with_plus_infinity",
         "Hidden scores become +∞, or NaN, instead of −∞, and the softmax gives NaN.",
-        "fill:^(float\\(.\\+?inf|.*\\binf) | fill",
+        "fill:^(float\\(.\\+?inf|.*\\binf)",
         needs=Capability.SOFTMAX,
     ).simulated_by(hide=scores.filled_with(math.inf)),
     define_mistake(
         "mask_added_as_ones",
         "A mask of ones and zeros is added to the scores: it hides nothing.",
-        "fill | triangle | kernel",
     ).simulated_by({"hide": scores.visible_raised}, {"hide": scores.raised_by(1.0)}),
     define_rare_mistake(
         "hidden_lowered_too_little",
@@ -235,12 +227,10 @@ MASK: Sequence[Mistake] = (
         "zero_scores_hidden",
         "Scores that happen to be 0 are taken for hidden ones: "
         "look at the mask, not at the numbers.",
-        "fill | compare",
     ).simulated_by(hide=scores.zero_scores_hidden),
     define_mistake(
         "masked_after_softmax",
         "The mask takes effect only after the softmax: the remaining weights do not sum to one.",
-        "last fill | softmax",
         needs=Capability.SOFTMAX,
     ).simulated_by(hide=scores.unmasked, use=hidden_zeroed),
     define_rare_mistake(
@@ -255,7 +245,6 @@ MASK: Sequence[Mistake] = (
         "renormalised_over_queries",
         "The mask is applied after the softmax, and the columns are divided by their sums: it is "
         "the rows that have to sum to one.",
-        "sum | softmax",
         unless=Capability.SINKS,
     ).simulated_by(hide=scores.unmasked, use=renormalised(dim=-2)),
 )

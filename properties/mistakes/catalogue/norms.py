@@ -220,7 +220,6 @@ NORMS = exclude(
     define_mistake(
         "norms_left_out",
         "Queries and keys are compared as they are: their norms are not used.",
-        "return",
     ).simulated_by(LEFT_OUT),
     define_mistake(
         "only_queries_normed", "Only the queries go through a norm; the keys should, too.", PATTERN
@@ -254,7 +253,6 @@ NORMS = exclude(
     define_mistake(
         "queries_norm_for_keys",
         "The keys go through the norm of the queries, which has another gain; they have their own.",
-        "last norm | last times",
     ).simulated_by(KEYS_AS_QUERIES),
     *require(
         Capability.HEADS,
@@ -276,7 +274,6 @@ NORMS = exclude(
     define_mistake(
         "norm_after_positions",
         "Queries and keys are rotated before they go through their norms, not after.",
-        "last norm | last mean",
         needs=Capability.POSITIONS,
     ).simulated_by(*AFTER_POSITIONS),
 )  # fmt: skip

@@ -208,7 +208,7 @@ LIMIT_UNASKED = exclude(
     define_rare_mistake(
         "scores_softcapped",
         "The scores are squeezed by a tanh before the softmax.",
-        "relu:tanh | clamp | scores",
+        "relu:tanh",
     ).simulated_by(
         *change_after_each("match", "scale", changes=[softcapped_at(c) for c in LIMITS])
     ),
@@ -220,7 +220,6 @@ POSITIONS_UNASKED = exclude(
     define_rare_mistake(
         "far_keys_penalised",
         "The distance of a key is subtracted from its score; the exercise has no positions.",
-        "range | scores",
     ).simulated_by(
         *(
             {"scale": far_keys_penalised(slope, dtype)}
@@ -231,7 +230,6 @@ POSITIONS_UNASKED = exclude(
     define_rare_mistake(
         "positions_added",
         "Sines and cosines of the positions are added to the input; the exercise has no positions.",
-        "sine | range | projection",
     ).simulated_by(
         *(
             {"see": positions_added(dtype, divide, halves=halves, values=values)}
@@ -244,7 +242,6 @@ POSITIONS_UNASKED = exclude(
     define_rare_mistake(
         "numbers_of_positions_added",
         "The numbers of the positions are added to the input; the exercise has no positions.",
-        "only add",
     ).simulated_by(
         {"see": numbers_of_positions_added(lambda position, length: position)},
         {"see": numbers_of_positions_added(lambda position, length: position + 1)},
@@ -253,7 +250,6 @@ POSITIONS_UNASKED = exclude(
     define_rare_mistake(
         "rotated_by_position",
         "Queries and keys are rotated by their positions; the exercise has no positions.",
-        "sine | range | projection",
     ).simulated_by(
         *(
             {"assign": rotated(dtype, interleaved=interleaved)}
@@ -269,7 +265,6 @@ NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "weights_rounded",
         "The attention weights are rounded: after the softmax they should be used as they are.",
-        "round | cast | softmax",
     ).simulated_by(
         *change_after_each("normalise", changes=[rounded_to(n) for n in DECIMALS]),
         *change_after_each("normalise", changes=[through(t) for t in HALVES]),
@@ -278,18 +273,15 @@ NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "returned_weights_rounded",
         "The returned weights are rounded; they should be the weights that were used.",
-        "last round | cast | return",
     ).simulated_by(*(change_returned(1, rounded_to(n)) for n in DECIMALS)),
     define_rare_mistake(
-        "scores_rounded", "The scores are rounded before the softmax.", "round | cast | scores"
+        "scores_rounded", "The scores are rounded before the softmax."
     ).simulated_by(
         *change_after_each("match", "scale", changes=[rounded_to(n) for n in DECIMALS]),
         *change_after_each("match", "scale", changes=[through(t) for t in HALVES]),
         *change_after_each("match", "scale", changes=[through(torch.float32)]),
     ),
-    define_rare_mistake(
-        "input_rounded", "The input is rounded before it is used.", "round | cast | projection"
-    ).simulated_by(
+    define_rare_mistake("input_rounded", "The input is rounded before it is used.").simulated_by(
         *change_after_each("see", changes=[rounded_to(n) for n in DECIMALS]),
         *change_after_each("see", changes=[through(t) for t in HALVES]),
         *change_after_each("see", changes=[through(torch.float32)]),
@@ -297,7 +289,6 @@ NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "projections_rounded",
         "Queries, keys and values are rounded before they are used.",
-        "round | cast | projection",
     ).simulated_by(
         *change_after_each("project", changes=[rounded_to(n) for n in DECIMALS]),
         *change_after_each("project", changes=[through(t) for t in HALVES]),
@@ -306,7 +297,6 @@ NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "output_rounded",
         "The output is rounded before it is returned.",
-        "round | cast | return",
         unless=Capability.BLOCK,
     ).simulated_by(
         *change_after_each("mix", "finish", changes=[rounded_to(n) for n in DECIMALS]),
@@ -315,28 +305,23 @@ NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "scores_clamped",
         "The scores are cut off at a largest and a smallest number before the softmax.",
-        "clamp | scores",
     ).simulated_by(*change_after_each("match", "scale", changes=[clamped_to(c) for c in LIMITS])),
     define_rare_mistake(
         "scores_made_positive",
         "Negative scores are set to zero before the softmax.",
-        "relu | clamp | scores",
     ).simulated_by(*change_after_each("match", "scale", changes=[without_negative])),
     define_rare_mistake(
         "input_clamped",
         "The input is cut off at a largest and a smallest number.",
-        "clamp | projection",
     ).simulated_by(*change_after_each("see", changes=[clamped_to(c) for c in LIMITS])),
     define_rare_mistake(
         "output_clamped",
         "The output is cut off at a largest and a smallest number.",
-        "last clamp | return",
         unless=Capability.BLOCK,
     ).simulated_by(*change_after_each("mix", "finish", changes=[clamped_to(c) for c in LIMITS])),
     define_rare_mistake(
         "small_weights_dropped",
         "Small attention weights are set to zero; every visible key should count.",
-        "compare | softmax",
     ).simulated_by(
         *change_after_each("normalise", changes=[dropped_below(c) for c in THRESHOLDS]),
         *change_after_each("normalise", changes=[renormalised_above(c) for c in THRESHOLDS]),
@@ -344,14 +329,12 @@ NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "best_keys_alone",
         "Only the keys with the largest scores count; every visible key should count.",
-        "topk | compare | softmax",
     ).simulated_by(*({"normalise": of_the_best(count)} for count in range(2, 17))),
     *LIMIT_UNASKED,
     *POSITIONS_UNASKED,
     define_rare_mistake(
         "tokens_reversed",
         "The rows of the output are in reverse order.",
-        "flip | stack | return",
         unless=Capability.BLOCK,
     ).simulated_by(*change_after_each("mix", changes=[reverse_tokens])),
 )

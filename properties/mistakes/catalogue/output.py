@@ -25,7 +25,7 @@ TRIVIAL: Sequence[Mistake] = (
     define_rare_mistake(
         "values_returned",
         "The values are returned directly: no token attends to another.",
-        "last reshape:^[vV] | last return:^[vV]",
+        "last reshape:^[vV]",
         unless=Capability.BLOCK,
     ).simulated_by(
         {"finish": output.values_projected},
@@ -40,17 +40,17 @@ TRIVIAL: Sequence[Mistake] = (
 
 OUTPUT: Sequence[Mistake] = (
     define_mistake(
-        "output_projection_missing", "The output projection is not applied.", "only return"
+        "output_projection_missing", "The output projection is not applied."
     ).simulated_by(finish=output.context_itself),
     define_mistake(
         "output_projection_twice",
         "The output projection is applied twice.",
-        "last projection:(?i)out|proj|W_?o | last return",
+        "last projection:(?i)out|proj|W_?o",
     ).simulated_by(finish=output.output_layer_twice),
     define_mistake(
         "output_projection_not_transposed",
         "The output projection is used as it is stored; x Wᵀ takes its transpose.",
-        "last projection:(?i)out|proj|W_?o | last return",
+        "last projection:(?i)out|proj|W_?o",
     ).simulated_by(finish=output.output_weight_as_stored),
     define_mistake(
         "output_bias_missing",
@@ -59,51 +59,45 @@ OUTPUT: Sequence[Mistake] = (
     define_rare_mistake(
         "output_bias_twice",
         "The bias of the output projection is added twice.",
-        "last projection:(?i)out|proj|W_?o | last return",
+        "last projection:(?i)out|proj|W_?o",
     ).simulated_by(finish=output.output_bias_times(2.0)),
     define_mistake(
         "weights_transposed",
         "The weights are transposed where they meet the values: output i uses column i, not row i.",
-        "last mix",
     ).simulated_by(mix=output.by_transposed_weights),
     define_rare_mistake(
         "divided_by_tokens",
         "The average of the values is divided by the number of tokens once more.",
-        "mix | scale",
     ).simulated_by(mix=output.divided_by_tokens),
     define_rare_mistake(
         "own_value_only",
         "Each token's value is multiplied only by this token's own weights: nothing is averaged.",
-        "last mix",
     ).simulated_by(
         {"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}
     ),
     define_mistake(
         "residual_added",
         "The input is added to the output, which belongs to the block around attention.",
-        "last return",
         unless=Capability.BLOCK,
     ).simulated_by({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
     define_rare_mistake(
         "output_normalised",
         "The output goes through a layer norm, which belongs to the block around attention.",
-        "norm | return",
         unless=Capability.BLOCK,
     ).simulated_by(finish=output.output_followed_by(output.layer_norm)),
-    define_rare_mistake(
-        "softmax_on_output", "A softmax goes over the output.", "softmax | return"
-    ).simulated_by(close=output.result_followed_by(lambda t: torch.softmax(t, dim=-1))),
+    define_rare_mistake("softmax_on_output", "A softmax goes over the output.").simulated_by(
+        close=output.result_followed_by(lambda t: torch.softmax(t, dim=-1))
+    ),
     define_rare_mistake(
         "activation_on_output",
         "An activation function follows the average of the values; attention has none there.",
-        "relu | return",
     ).simulated_by(
         {"finish": output.output_followed_by(torch.tanh)},
         {"finish": output.output_followed_by(torch.relu)},
         {"merge": output.relu_of_context},
     ),
     define_rare_mistake(
-        "averaged_over_tokens", "The output is averaged over the tokens.", "mean | return"
+        "averaged_over_tokens", "The output is averaged over the tokens."
     ).simulated_by(
         {"close": output.result_followed_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
         {"close": output.result_followed_by(lambda t: t.mean(1))},
@@ -111,12 +105,10 @@ OUTPUT: Sequence[Mistake] = (
     define_rare_mistake(
         "output_transposed",
         "The output has its columns before its tokens: (batch, columns, tokens).",
-        "last return",
     ).simulated_by(close=output.result_followed_by(lambda t: t.mT)),
     define_rare_mistake(
         "heads_not_merged",
         "The output still has a dimension of heads.",
-        "last return",
         unless=Capability.BLOCK,
     ).simulated_by(
         {"finish": output.unmerged_last},
@@ -125,7 +117,6 @@ OUTPUT: Sequence[Mistake] = (
     define_mistake(
         "weights_returned",
         "The attention weights are returned instead of the output.",
-        "last return",
     ).simulated_by(
         {"give": output.returned_results("weights")}, {"give": output.returned_results("matrix")}
     ),
@@ -145,10 +136,9 @@ _RETURNED: Sequence[Mistake] = (
     define_rare_mistake(
         "weights_returned_first",
         "The weights are returned first and the output second; it should be the other way round.",
-        "last return",
     ).simulated_by(give=output.returned_results("weights", "output")),
     define_mistake(
-        "scores_returned", "The scores are returned where the weights are asked for.", "last return"
+        "scores_returned", "The scores are returned where the weights are asked for."
     ).simulated_by(
         {"give": output.returned_weights(lambda s: s.masked_scores)},
         {"give": output.returned_weights(lambda s: s.scores)},
@@ -156,7 +146,6 @@ _RETURNED: Sequence[Mistake] = (
     define_mistake(
         "unmasked_weights_returned",
         "The returned weights are those without the mask.",
-        "return | softmax",
     ).simulated_by(give=output.returned_weights(output.unmasked_weights)),
     define_rare_mistake(
         "averaged_weights_returned",
@@ -178,12 +167,11 @@ _RETURNED: Sequence[Mistake] = (
     define_rare_mistake(
         "returned_weights_heads_last",
         "The returned weights have the heads in their last dimension.",
-        "transpose | return",
     ).simulated_by(give=output.returned_weights(lambda s: s.applied_weights.permute(0, 2, 3, 1))),
     define_rare_mistake(
         "weights_of_one_head_returned",
         "The returned weights are those of one head.",
-        "index:-1 | last return",
+        "index:-1",
     ).simulated_by(
         {
             "give": output.returned_weights(

@@ -141,12 +141,10 @@ PADDING = require(
         "padding_hidden_if_in_all_sequences",
         "Only positions that are padding in all sequences are hidden; each sequence has its own "
         "mask.",
-        "only fill",
     ).simulated_by(permit=seen_in_any_sequence),
     define_rare_mistake(
         "padding_of_any_sequence_hidden",
         "Padding of one sequence is hidden in all sequences; each sequence has its own mask.",
-        "only fill",
     ).simulated_by(permit=seen_in_all_sequences),
     define_mistake(
         "outputs_of_padding_zeroed",

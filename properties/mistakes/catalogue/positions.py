@@ -96,7 +96,6 @@ ROTARY = require(
     define_mistake(
         "exponent_of_all_heads",
         "The exponent of the angles is divided by the width of all heads, not by {turned}.",
-        "range | last sine",
         needs=Capability.HEADS,
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * i / s.inputs.d_out))),
     define_mistake(
@@ -164,7 +163,6 @@ ALIBI = require(
     define_mistake(
         "slopes_in_reverse_order",
         "The slopes are in reverse order: the first head's should be the steepest.",
-        "range | scores",
         needs=Capability.HEADS,
     ).simulated_by(adjust=lowered_by(lambda s, h: positions.right_slopes(s, h.flip(0)))),
     define_mistake(
@@ -252,22 +250,21 @@ LIMITED = require(
     define_mistake(
         "plain_tanh",
         "The tanh of the scores is taken without softcap, which is to divide and to multiply.",
-        "relu:tanh | scores",
+        "relu:tanh",
     ).simulated_by(adjust=positions.limited(lambda t, c: t.tanh())),
     define_mistake(
         "limit_inverted",
         "The scores are multiplied by softcap before the tanh and divided by it afterwards.",
-        "relu:tanh | scores",
+        "relu:tanh",
     ).simulated_by(adjust=positions.limited(lambda t, c: (t * c).tanh() / c)),
     define_mistake(
         "scores_cut_off",
         "The scores are cut off at softcap; a tanh is to bend them smoothly.",
-        "clamp | scores",
     ).simulated_by(adjust=positions.limited(lambda t, c: t.clamp(-c, c))),
     define_mistake(
         "limited_after_masking",
         "The scores are limited after the mask: −∞ becomes -softcap, and the future is seen.",
-        "relu:tanh | scores",
+        "relu:tanh",
     ).simulated_by(hide=positions.limited_after_masking),
     define_mistake(
         "limited_before_scaling",
@@ -276,16 +273,14 @@ LIMITED = require(
     define_mistake(
         "weights_limited",
         "The weights are limited, after the softmax, instead of the scores.",
-        "relu:tanh | softmax",
+        "relu:tanh",
     ).simulated_by(adjust=positions.unadjusted, use=positions.weights_limited),
     define_mistake(
         "queries_and_keys_limited",
         "Queries and keys are limited instead of their products, the scores.",
-        "relu:tanh | scores",
+        "relu:tanh",
     ).simulated_by(match=positions.queries_and_keys_limited, adjust=positions.unadjusted),
-    define_rare_mistake(
-        "limited_twice", "The scores are limited twice.", "relu:tanh | scores"
-    ).simulated_by(
+    define_rare_mistake("limited_twice", "The scores are limited twice.", "relu:tanh").simulated_by(
         adjust=positions.limited(lambda t, c: positions.softcap(positions.softcap(t, c), c))
     ),
     define_rare_mistake(

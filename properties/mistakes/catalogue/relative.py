@@ -145,19 +145,16 @@ BUCKETS = require(
         "distance_counted_the_other_way",
         "Distances have the wrong sign: a key's position minus the query's is negative for earlier "
         "keys.",
-        "arange",
     ).simulated_by(adjust=reversed_in_time),
     define_mistake(
         "buckets_of_the_other_sides",
         "The buckets are for the wrong sides: later keys have buckets of their own only where they "
         "can be seen.",
-        "compare | arange",
     ).simulated_by(adjust=of_the_other_sides),
     define_mistake(
         "buckets_without_logarithms",
         "Every distance has a bucket of its own up to the last; the buckets of far distances "
         "should be wider, by the logarithm.",
-        "arange",
     ).simulated_by(adjust=without_logarithms),
 )
 OFFSETS = require(
@@ -167,12 +164,11 @@ OFFSETS = require(
         "Different offsets have the same number. Before the two parts of an offset are added, the "
         "one must be multiplied by the count of values that the other can have, twice the side "
         "minus one.",
-        "in_place:(?i)[*]= | sum",
+        "in_place:(?i)[*]=",
     ).simulated_by({"adjust": summed}, {"adjust": times_the_width}),
     define_mistake(
         "offsets_without_signs",
         "An offset and its opposite have the same number: the sign is lost.",
-        "abs",
     ).simulated_by({"adjust": without_signs}, {"adjust": distances_alone}),
     define_rare_mistake(
         "sides_of_a_window_swapped",
@@ -188,7 +184,6 @@ OFFSETS = require(
     define_rare_mistake(
         "offsets_counted_the_other_way",
         "Offsets have the wrong sign: the query's and the key's place are swapped.",
-        "subtract",
     ).simulated_by(adjust=the_other_way),
     define_rare_mistake(
         "offsets_numbered_by_the_other_side",
@@ -205,7 +200,7 @@ LEARNED = require(
     define_mistake(
         "relative_numbers_added_to_weights",
         "The learned numbers are added after the softmax; they belong to the scores before it.",
-        "add:(?i)rel|bias | softmax",
+        "add:(?i)rel|bias",
     ).simulated_by(adjust=not_added, use=added_to_weights),
     define_mistake(
         "relative_numbers_of_mixed_heads",
@@ -220,7 +215,6 @@ LEARNED = require(
     define_mistake(
         "relative_numbers_scaled",
         "The learned numbers are scaled with the scores; they are added after the scale.",
-        "scale | scores",
     ).simulated_by(adjust=scaled_too),
     define_rare_mistake(
         "relative_numbers_of_the_first_head",

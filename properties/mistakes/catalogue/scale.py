@@ -15,7 +15,6 @@ SCALE = require(
     define_mistake(
         "scale_not_asked_for",
         "The scores are divided by the root of the width, which this exercise does not ask for.",
-        "scale",
         unless=Capability.DIFFERENTIAL,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width**0.5)),
     define_mistake(
@@ -32,44 +31,36 @@ SCALE = require(
     define_mistake(
         "scale_multiplied",
         "The scores are multiplied by the root of {width} instead of divided by it.",
-        "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width**-0.5)),
     define_rare_mistake(
         "scale_multiplied_without_root",
         "The scores are multiplied by {width} instead of divided by its root.",
-        "scale | kernel:scale | times | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: 1 / s.inputs.width)),
     define_mistake(
         "scale_by_d_out",
         "The scores are divided by the root of the width of all heads together, not of one head.",
-        "scale | kernel:scale | divide | scores",
         needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_out**0.5)),
     define_mistake(
         "scale_by_d_in",
         "The scores are divided by the root of the input's width, not by the root of {width}.",
-        "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_in**0.5)),
     define_mistake(
         "scale_by_tokens",
         "The scores are divided by the root of the number of tokens, not by the root of {width}.",
-        "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.tokens**0.5)),
     define_mistake(
         "scale_by_heads",
         "The scores are divided by the root of the number of heads, not by the root of {width}.",
-        "scale | kernel:scale | divide | scores",
         needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.heads**0.5)),
     define_rare_mistake(
         "scale_by_context_length",
         "The scores are divided by the root of the longest length, not by the root of {width}.",
-        "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.context_length**0.5)),
     define_rare_mistake(
         "scale_by_other_width_without_root",
         "The scores are divided by another size than {width}, and not by its root.",
-        "scale | scores",
     ).simulated_by(
         {"scale": scores.divided_by(lambda s: s.inputs.d_out)},
         {"scale": scores.divided_by(lambda s: s.inputs.d_in)},
@@ -79,13 +70,11 @@ SCALE = require(
     define_rare_mistake(
         "scale_rounded",
         "The root of {width} is rounded to a whole number before the scores are divided by it.",
-        "scale | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.width))),
     define_rare_mistake(
         "scale_of_the_example",
         "The scores are divided by a fixed number, which fits one example, instead of the root of "
         "{width}.",
-        "scale | scores",
     ).simulated_by(
         {"scale": scores.divided_by(lambda s: 2**0.5)},
         {"scale": scores.divided_by(lambda s: 2)},
@@ -96,6 +85,5 @@ SCALE = require(
         "scaled_after_softmax",
         "The division by the root of {width} comes after the softmax: the weights no longer sum to "
         "one.",
-        "scale | softmax",
     ).simulated_by(scale=scores.unscaled, use=scores.weights_scaled),
 )

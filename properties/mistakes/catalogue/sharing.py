@@ -76,24 +76,23 @@ SHARING = require(
         "keys_and_values_in_turn",
         "Heads take the heads of keys and values in turn, head 0 the first, head 1 the next one; "
         "neighbouring heads should share them.",
-        "repeat:\\.(repeat|tile)\\( | repeat | reshape",
+        "repeat:\\.(repeat|tile)\\(",
     ).simulated_by(share=shared(in_turn, in_turn)),
     define_mistake(
         "keys_in_turn",
         "Heads take the heads of keys in turn, but neighbours share those of values: "
         "neighbours share both.",
-        "repeat:\\.(repeat|tile)\\( | repeat | reshape",
+        "repeat:\\.(repeat|tile)\\(",
     ).simulated_by(share=shared(key=in_turn)),
     define_mistake(
         "values_in_turn",
         "Heads take the heads of values in turn, but neighbours share those of keys: "
         "neighbours share both.",
-        "repeat:\\.(repeat|tile)\\( | repeat | reshape",
+        "repeat:\\.(repeat|tile)\\(",
     ).simulated_by(share=shared(value=in_turn)),
     define_mistake(
         "one_key_head_for_all",
         "All heads use the keys and the values of the same head.",
-        "repeat | index::1\\b | reshape",
     ).simulated_by(
         {"share": shared(one_for_all(0), one_for_all(0))},
         {"share": shared(one_for_all(-1), one_for_all(-1))},
@@ -103,7 +102,6 @@ SHARING = require(
     define_mistake(
         "keys_and_values_averaged_over_heads",
         "Keys and values are averaged over their heads, so that all heads use the same.",
-        "mean | repeat",
     ).simulated_by(
         {"share": shared(mean_for_all, mean_for_all)},
         {"share": always_shared(mean_for_all, mean_for_all)},
@@ -111,12 +109,10 @@ SHARING = require(
     define_rare_mistake(
         "keys_averaged_over_heads",
         "Keys are averaged over their heads, so that all heads use the same.",
-        "mean | repeat",
     ).simulated_by({"share": shared(key=mean_for_all)}, {"share": always_shared(key=mean_for_all)}),
     define_rare_mistake(
         "values_averaged_over_heads",
         "Values are averaged over their heads, so that all heads use the same.",
-        "mean | repeat",
     ).simulated_by(
         {"share": shared(value=mean_for_all)}, {"share": always_shared(value=mean_for_all)}
     ),
@@ -124,12 +120,10 @@ SHARING = require(
         "queries_averaged_in_groups",
         "The queries of a group are averaged, so that its heads give the same: only keys and "
         "values are shared.",
-        "mean | scores",
     ).simulated_by(share=queries_averaged),
     define_rare_mistake(
         "groups_merged_in_turn",
         "The heads are merged in another order than they were split: first one of every group, "
         "then the next ones.",
-        "last reshape | last transpose",
     ).simulated_by(merge=groups_merged_in_turn),
 )

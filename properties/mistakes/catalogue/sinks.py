@@ -181,7 +181,7 @@ SINKS = require(
         "sinks_given_back",
         "When the sink's weight is cut off, the others are divided by their sum, which gives back "
         "what the sink took.",
-        "divide:sum | sum",
+        "divide:sum",
     ).simulated_by(
         *({"normalise": renormalised(n)} for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12))
     ),
@@ -216,7 +216,6 @@ SINKS = require(
     define_mistake(
         "sinks_of_zero",
         "The sinks are not used: 1 is added to the sum of the exponentials, as by sinks of 0.",
-        "sum | exp | softmax",
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: 0 * t)},
         *_with_denominator_plus(torch.ones_like),
@@ -224,7 +223,6 @@ SINKS = require(
     define_mistake(
         "sinks_not_exponentiated",
         "The sinks themselves are added to the sum of the exponentials, not their exponentials.",
-        "sum | exp",
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: t.log())},
         *_with_denominator_plus(lambda t: t),
@@ -232,23 +230,19 @@ SINKS = require(
     define_mistake(
         "sinks_beside_the_maximum",
         "Each row's largest score is subtracted from the scores, and not from the sink.",
-        "max | exp",
     ).simulated_by(*_with_denominator_plus(torch.exp)),
     define_mistake(
         "sinks_counted_for_every_key",
         "The sink counts once for every key; it should count once for each query.",
-        "softmax | sum",
     ).simulated_by(normalise=counted_for_every_key),
     define_mistake(
         "first_key_cut_off",
         "Of the weights with the sink's, the first key's is cut off and not the sink's, "
         "so that each value is multiplied by the weight of the next one.",
-        "softmax",
     ).simulated_by(normalise=kept_in_place_of_first_key),
     define_mistake(
         "sinks_given_to_a_key",
         "What the sink takes is given to a token; it should be lost.",
-        "softmax",
     ).simulated_by({"normalise": given_to(0)}, {"normalise": given_to(-1)}),
     define_mistake(
         "sinks_hidden_from_the_first_token",
@@ -257,18 +251,15 @@ SINKS = require(
     define_mistake(
         "weights_multiplied_by_sinks",
         "The weights are multiplied by the sigmoids of the sinks, whatever the scores are.",
-        "sigmoid | softmax",
     ).simulated_by(normalise=multiplied_by_sigmoids),
     define_mistake(
         "share_of_the_sinks_kept",
         "The weights are multiplied by the share that the sink takes, not by what it leaves.",
-        "sigmoid | softmax",
     ).simulated_by(normalise=multiplied_by_what_is_lost),
     define_mistake(
         "two_softmaxes_with_sinks",
         "There are two softmaxes, one over what the other gives; the scores and the sink should go "
         "through one softmax together.",
-        "last softmax",
     ).simulated_by(
         *(
             {"normalise": normalise(hide)}
@@ -284,7 +275,6 @@ SINKS = require(
         "softmax_beside_sinks",
         "Beside the softmax with the sinks there is one of the scores alone, and both count; only "
         "the one with the sinks should.",
-        "last softmax",
     ).simulated_by(
         {"normalise": beside(torch.add)},
         {"normalise": beside(lambda one, other: (one + other) / 2)},
@@ -295,17 +285,14 @@ SINKS = require(
         "share_of_the_sinks_taken_twice",
         "The weights are multiplied by what the sink leaves once more; the softmax with the sink "
         "has taken its share already.",
-        "last times | softmax",
     ).simulated_by(normalise=multiplied_by_what_is_left),
     define_rare_mistake(
         "sinks_added_to_weights",
         "The sinks are added to the weights, after the softmax.",
-        "softmax",
     ).simulated_by(normalise=added_to_weights),
     define_rare_mistake(
         "sinks_changed",
         "The sinks do not count as they are: they go through a function first.",
-        "relu | sigmoid | softmax",
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: t.relu())},
         {"normalise": with_changed_sinks(lambda s, t: t.abs())},

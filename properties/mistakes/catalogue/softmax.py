@@ -18,7 +18,7 @@ SOFTMAX = require(
     define_mistake(
         "softmax_over_queries",
         "The softmax runs down the columns of the scores; it should run along each row.",
-        "softmax:dim=(-2|1|2|0)$ | softmax:dim=$ | softmax",
+        "softmax:dim=(-2|1|2|0)$",
     ).simulated_by(
         {"normalise": scores.softmax_over(-2)},
         {
@@ -30,18 +30,17 @@ SOFTMAX = require(
     define_mistake(
         "softmax_over_heads",
         "The softmax runs over the heads; the keys have the last dimension.",
-        "softmax:dim=(1|-3)$ | softmax",
+        "softmax:dim=(1|-3)$",
         needs=Capability.HEADS,
     ).simulated_by(normalise=scores.softmax_over(1)),
     define_mistake(
         "softmax_over_batch",
         "The softmax runs over the batch instead of the keys: the last dimension is the keys'.",
-        "softmax:dim=0$ | softmax:dim=$ | softmax",
+        "softmax:dim=0$",
     ).simulated_by(normalise=scores.softmax_over(0)),
     define_mistake(
         "softmax_over_everything",
         "One softmax normalises all scores of a head together; each query needs one of its own.",
-        "softmax | reshape",
     ).simulated_by(
         {"normalise": scores.softmax_over(-2, -1)},
         {"normalise": scores.softmax_over(-3, -2, -1)},
@@ -53,13 +52,13 @@ SOFTMAX = require(
         "keeps no digits of their differences, and all weights become equal.",
         "times:\\de\\d | fill:\\de\\d | add:\\de\\d | add",
     ).simulated_by(*({"hide": scores.lowered_beside_mask(number)} for number in DROWNING)),
-    define_mistake("double_softmax", "The softmax is applied twice.", "softmax").simulated_by(
+    define_mistake("double_softmax", "The softmax is applied twice.").simulated_by(
         {"normalise": scores.softmax_twice},
         {"normalise": scores.softmax_masked_softmax},
         {"hide": scores.unmasked, "normalise": scores.softmax_masked_softmax},
     ),
     define_mistake(
-        "no_softmax", "The scores themselves serve as weights: the softmax is missing.", "scores"
+        "no_softmax", "The scores themselves serve as weights: the softmax is missing."
     ).simulated_by(
         {"normalise": scores.scores_themselves, "hide": scores.filled_with(0.0)},
         {"normalise": scores.scores_themselves},
@@ -67,12 +66,11 @@ SOFTMAX = require(
     define_rare_mistake(
         "log_softmax",
         "The logarithms of the weights are used as weights: log_softmax instead of softmax.",
-        "softmax:log | softmax",
+        "softmax:log",
     ).simulated_by(normalise=scores.logarithms),
     define_mistake(
         "normalised_by_sum",
         "The scores are divided by their sum; a softmax takes their exponentials first.",
-        "sum | scores",
     ).simulated_by(
         {"normalise": scores.divided_by_sum},
         {"normalise": scores.relu_divided_by_sum()},
@@ -81,12 +79,10 @@ SOFTMAX = require(
     define_mistake(
         "softmax_not_normalised",
         "The exponentials of the scores are never divided by their sum.",
-        "exp",
     ).simulated_by(normalise=scores.exponentials_alone),
     define_rare_mistake(
         "sigmoid",
         "Each weight is the sigmoid of its own score; a softmax makes them share one unit.",
-        "sigmoid | scores",
     ).simulated_by(normalise=scores.sigmoids),
     define_rare_mistake(
         "all_keys_alike",
@@ -95,11 +91,10 @@ SOFTMAX = require(
     define_rare_mistake(
         "hardmax",
         "All weight goes to the best key instead of being shared by a softmax.",
-        "argmax | scores",
     ).simulated_by({"normalise": scores.hardmax}, {"normalise": scores.hardmax_with_ties}),
-    define_rare_mistake(
-        "wrong_base", "The softmax takes powers of two instead of e.", "exp | softmax"
-    ).simulated_by(normalise=scores.powers_of_two),
+    define_rare_mistake("wrong_base", "The softmax takes powers of two instead of e.").simulated_by(
+        normalise=scores.powers_of_two
+    ),
     define_rare_mistake(
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
@@ -135,6 +130,5 @@ SOFTMAX = require(
     define_rare_mistake(
         "sums_without_keepdim",
         "The row sums lost their dimension (keepdim): column j is divided by the sum of row j.",
-        "sum",
     ).simulated_by(hide=scores.unmasked, normalise=scores.divided_by_column_sums),
 )

@@ -46,7 +46,6 @@ SOURCES = require(
     define_mistake(
         "keys_cut_to_number_of_queries",
         "Only as many keys and values are used as there are queries; the others are left out.",
-        "",
     ).simulated_by(see=layers.cut_to_length_of_x),
     define_rare_mistake(
         "keys_of_both_inputs",

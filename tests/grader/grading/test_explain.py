@@ -133,4 +133,4 @@ def test_passed_or_unaskable_submission_is_not_diagnosed(
     verdict = Verdict(None, status)  # type: ignore[arg-type]
     nothing: Session = None  # type: ignore[assignment]
     assert diagnose_failures(nothing, nothing, [verdict], "cpu") == ()  # type: ignore[arg-type]
-    assert record_diagnoses(nothing, (), CONTRACT) == []
+    assert record_diagnoses(nothing, (), CONTRACT, None) == []

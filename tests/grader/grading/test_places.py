@@ -154,4 +154,4 @@ def test_a_factor_is_told() -> None:
     assert located is not None
     place = tell_place(located)
     assert place is not None
-    assert place.sentence.startswith("The scores are 2 times what they should be")
+    assert place.sentence.startswith("The scores are 2.83 times what they should be")

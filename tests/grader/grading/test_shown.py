@@ -31,15 +31,18 @@ def drawn(record: SubmissionRecord) -> list[str]:
     return [p.name for p in record.properties if p.evidence is not None]
 
 
-def test_a_wrong_answer_is_drawn_and_its_line_marked(grade_notebook: "GradeNotebook") -> None:
+def test_a_wrong_answer_is_drawn_and_its_place_marked(grade_notebook: "GradeNotebook") -> None:
     record = grade_notebook("import torch", answer("masked_after_softmax"), slug=SLUG)[
         "CausalAttention"
     ]
     assert drawn(record) == ["it_equals_the_equation", "the_future_is_invisible"]
-    [found], [excerpt] = record.diagnosis, record.source
-    assert (excerpt.cell, excerpt.marked) == (2, (found.line,))
-    line = excerpt.text.split("\n")[(found.line or 0) - excerpt.line]
-    assert "masked_fill" in line and line in answer("masked_after_softmax")
+    [found], [excerpt], place = record.diagnosis, record.source, record.place
+    assert place is not None and found.line is None  # a proved place needs no other line
+    lines = tuple(at.line for at in place.lines)
+    assert (excerpt.cell, excerpt.marked) == (2, lines)
+    marked = [excerpt.text.split("\n")[line - excerpt.line] for line in lines]
+    assert any("masked_fill" in line for line in marked)
+    assert all(line in answer("masked_after_softmax") for line in marked)
     assert from_json(to_json(build_report([record]))) == build_report([record])
 
 
