@@ -57,12 +57,19 @@ def _has_other_shapes(verdicts: Sequence[Verdict]) -> bool:
 
 
 def find_place(
-    session: Session, harness: Harness, verdicts: Sequence[Verdict]
+    session: Session,
+    harness: Harness,
+    verdicts: Sequence[Verdict],
+    mistakes: Sequence[DiagnosedMistake],
 ) -> PlaceRecord | None:
-    """Return the lines that contain the mistake, if values are wrong and the lines are known."""
+    """Return the lines that contain the mistake, if values are wrong and the lines are known.
+
+    They are wrong if a check of them fails, or a mistake in them is known.
+    """
     statuses = {verdict.status for verdict in verdicts}
     failing = [v.case for v in verdicts if v.property.group in VALUE_GROUPS and _has_case(v)]
-    if not failing or statuses.intersection(UNDIAGNOSABLE):
+    is_wrong = failing or any(each.mistake.variants for each in mistakes)
+    if not is_wrong or statuses.intersection(UNDIAGNOSABLE):
         return None
     try:
         if session.revive():

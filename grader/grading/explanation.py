@@ -130,7 +130,8 @@ class _Stages:
         return replace(found, properties=tuple(properties), search=search)
 
     def place(self, found: Explanation) -> Explanation:
-        place = explain.find_place(self.live.session, self.live.harness, found.verdicts)
+        given = self.live.session, self.live.harness, found.verdicts, found.mistakes
+        place = explain.find_place(*given)
         return replace(found, place=place)
 
     def describe(self, found: Explanation) -> Explanation:

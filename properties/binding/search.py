@@ -231,9 +231,7 @@ class BindingSearch(Ways):
                 for each in iter_epsilons(contract):
                     self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
                     telling = self._telling
-                    found = find_mistakes(
-                        each, sizes.case, probe.seen, pairs=pairs, among=telling
-                    )
+                    found = find_mistakes(each, sizes.case, probe.seen, pairs=pairs, among=telling)
                     for (mistakes, overrides), place in found:
                         refined = refine(each, sizes, probe, place, overrides)
                         return Match(refined, sizes, place, mistakes)

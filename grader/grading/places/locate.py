@@ -15,9 +15,9 @@ from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.bounds import Bounder
 from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
 from headcheck.grader.grading.places.lines import LineFinder
-from headcheck.grader.grading.places.matching import EXACT
+from headcheck.grader.grading.places.matching import EXACT, LEAST
 from headcheck.grader.grading.places.search import Search
-from headcheck.grader.grading.places.stages import Stages, list_stages
+from headcheck.grader.grading.places.stages import OracleStage, Stages, list_stages
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
@@ -102,13 +102,19 @@ def locate(harness: Harness, failing: Sequence[Case]) -> Located | None:
                 traced = trace(context, others)
                 if traced.state.inputs.block:
                     return None  # the stages are never there as a whole
-                if traced.wrong is not None:
-                    return _bound(context, traced, traced.wrong)
+                stages = {} if traced.wrong is None else list_stages(traced.state)
+                if traced.wrong is not None and all(map(_is_told_apart, stages.values())):
+                    return _bound(context, traced, traced.wrong, stages)
     return None
 
 
-def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
-    contract, stages = context.contract, list_stages(traced.state)
+def _is_told_apart(stage: OracleStage) -> bool:
+    """Whether a stage has so many numbers that others are not equal to it by chance."""
+    return stage.optional or stage.numel >= LEAST
+
+
+def _bound(context: LiveContext, traced: Traced, wrong: int, stages: Stages) -> Located:
+    contract = context.contract
     exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
