@@ -53,6 +53,7 @@ def test_scrambled_or_changed_numbers_are_others(scrambled: Tensor) -> None:
 def test_a_shape_may_only_cut_between_axes_or_within_one() -> None:
     assert fits((2, 15), (2, 3, 5)) and fits((2, 3, 5, 2, 2), (2, 3, 5, 4))
     assert not fits((5, 6), (2, 3, 5))
+    assert not fits((6, 2), (2, 6))  # heads and widths are exchanged
 
 
 def test_scores_are_found_up_to_a_factor_and_hidden_ones_whatever_they_are() -> None:
@@ -122,6 +123,48 @@ def test_the_first_stage_that_differs_is_told(answer: str, stage: str, text: str
     assert located is not None and located.bound is not None
     assert located.bound.stage == stage
     assert {line for _, line in located.bound.lines} & list_lines(slug, name, text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "count"),
+    [
+        ("multi_head_wrapper/one_head_repeated", r"\[head\] \* num_heads", 1),
+        ("multi_head_wrapper/value_layer_shared", r"head\.W_value = ", 1),
+        ("gpt_block/norm_shared", r"self\.norm2 = self\.norm1", 2),
+        ("causal_attention/bias_ignored", r"self\.W_key = ", 3),
+        ("self_attention_v2/bias_by_default", "qkv_bias=True", 3),
+        ("scaled_rope/medium_ones_divided", "return theta / 8", 6),
+        ("scaled_rope/base_of_a_thousand", "BASE = ", 3),
+        ("softcap/result_discarded", r"^        torch\.tanh", 3),
+        ("rope/turned_result_discarded", r"self\.turn\(q\), self", 3),
+        ("rope/tables_of_neighbours", "repeat_interleave", 5),
+        ("gpt_block/post_norm", r"self\.norm1\(x \+ shortcut\)", 3),
+        ("gated_attention/no_sigmoid", "gate = ", 3),
+        ("alibi/weights_lowered", r"weights \+ bias", 2),
+        ("padding_mask/cut_to_their_number", r"int\(mask", 7),
+        ("latent_attention/turned_part_subtracted", " - torch.einsum", 2),
+        ("differential_attention/no_mask", r"triu\(t\)", 2),
+        ("causal_attention/identity", "return x", 1),
+        ("causal_weights/first_way_over_queries", "dim=0", 3),
+        ("looped_causal_self_attention/heads_interleaved", "stack", 1),
+    ],
+)
+def test_a_place_has_lines_that_compute_nothing(answer: str, text: str, count: int) -> None:
+    slug, name = answer.split("/")
+    located = locate_in(slug, name)
+    assert located is not None and located.bound is not None
+    lines = {line for _, line in located.bound.lines}
+    assert lines & list_lines(slug, name, text) and len(lines) <= count
+
+
+def test_weights_that_are_one_and_the_same_or_missing_are_told() -> None:
+    for answer, sentence in (
+        ("multi_head_wrapper/one_head_repeated", "Several weights, which should differ, are one"),
+        ("causal_attention/bias_ignored", "A weight that the statement asks for is missing."),
+    ):
+        located = locate_in(*answer.split("/"))
+        place = None if located is None else tell_place(located)
+        assert place is not None and place.sentence.startswith(sentence)
 
 
 @pytest.mark.parametrize(
