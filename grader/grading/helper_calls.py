@@ -13,11 +13,6 @@ from headcheck.properties.terms.group import PropertyGroup
 BATCH, TOKENS, WIDTH, BASE = 2, 7, 8, 1e4
 REAL = torch.tensor([[True] * 5 + [False] * 2, [True] * TOKENS])
 """which tokens are not padding"""
-SWITCHES = re.compile(
-    r".*(window|band|local|prefix|strid|dilat|diag|strict|ahead|offset|past|start|cache|scal|factor"
-    r"|interp|ratio|config|causal|inver).*"
-)
-"""names of options that change what is made, unless they are off"""
 LENGTH = (
     r"[ntl]|(?!vocab|window|head|kernel|patch|image|hidden|emb)(\w+_)?(size|sz|len(gth)?|seqlen)"
     r"|n_?(tokens|positions|ctx)|num_(tokens|positions)|end|max_position_embeddings"
@@ -92,8 +87,7 @@ def choose_call(
     stated = (p.default for p, kind in named if kind == "padding" and type(p.default) is int)
     values = _make_values(next(stated, padding))
     passed = [(p.name, kind) for p, kind in named if not p.has_default or kind == "padding"]
-    is_on = any(p.has_default and p.default and SWITCHES.match(p.name.lower()) for p, _ in named)
-    if is_on or not all(kind for _, kind in passed):
+    if not all(kind for _, kind in passed):
         return None
     given = {name: values.get(kind) for name, kind in passed}
     return HelperCall(

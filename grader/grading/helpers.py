@@ -36,6 +36,7 @@ from headcheck.grader.report.records import (
     shorten,
 )
 from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import (
@@ -66,6 +67,8 @@ def judge_helpers(
     records, notes, wrong = list[SubmissionRecord](), list[NoteRecord](), set[str]()
     made = {each.name.rpartition(".")[2] for each in inferred.helpers}
     ordered = sorted(inferred.helpers, key=lambda each: bool(made & {*each.calls}))
+    if _take_several_masks(inferred, contracts):  # whose polarities may differ
+        ordered = [replace(each, passed=False) for each in ordered]
     asked = [(each, _ask(each, contracts, inferred.padding)) for each in ordered]
     for helper, questions in [pair for pair in asked if pair[1]][:MAX_HELPERS]:
         if wrong & {*helper.calls}:
@@ -80,6 +83,11 @@ def judge_helpers(
                 text = f"what `{helper.name}` makes is not known: tables are the equation's"
                 notes.append(NoteRecord("recognised", shorten(text)))
     return records, notes
+
+
+def _take_several_masks(inferred: Inferred, contracts: Sequence[Contract]) -> bool:
+    signatures = filter(None, (inferred.signatures.get(each.name) for each in contracts))
+    return any(len(list_mask_names(each.call)) > 1 for each in signatures)
 
 
 def _ask(

@@ -34,6 +34,12 @@ OTHERS = re.compile(
     r"|enc(oder)?_dec"
 )
 """names of masks that hide something else, and of functions that use masks"""
+SWITCHES = re.compile(
+    r"_*(\w+_)?(window|band|local|prefix|strid|dilat|diag|strict|ahead|offset|past|start|inver"
+    r"|causal|future)",
+    re.IGNORECASE,
+)
+"""the beginnings of names of options that change what is hidden, unless they are off"""
 ADDED = Polarity.ADDED
 LOW = -1e3
 """numbers below this one hide a key if they are added to a score"""
@@ -60,7 +66,8 @@ def ask_about_masks(
     masked = (c for c in contracts if c.has(C.MASK) or c.has(C.PADDING))
     forms = [contract.call_form.mask for contract in masked]
     polarities = [form.polarity for form in forms if form.given_as is MaskSource.MASK]
-    for number in dict.fromkeys((*USUAL_PADDING, *numbers)) if polarities else ():
+    is_on = any(p.default and SWITCHES.match(p.name) for p in helper.parameters)
+    for number in dict.fromkeys((*USUAL_PADDING, *numbers)) if polarities and not is_on else ():
         call = choose_call(helper.parameters, OF_MASKS, number)
         claim = find_claim(helper.name.rpartition(".")[2], call.kinds) if call else None
         if call is None or claim is None:

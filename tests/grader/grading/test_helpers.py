@@ -183,6 +183,17 @@ def test_nothing_is_said_of_what_is_not_understood(judge: Judge, source: str) ->
     assert judge(source) == ({}, [])
 
 
+@pytest.mark.parametrize(("masks", "judged"), [("mask", True), ("mask, pad_mask", False)])
+def test_nothing_is_said_of_the_polarities_of_several_masks(
+    judge: Judge, masks: str, judged: bool
+) -> None:
+    own = f"class MultiHead(nn.Module):\n    def forward(self, x, {masks}):\n        return x\n\n"
+    hiding = LATER.format("torch.ones(size, size).triu(1).bool()")
+    use = USE.format("subsequent_mask(x.shape[1])")
+    records, _ = judge(own + hiding + use, replace(takes(P.KEEP), name="MultiHead"))
+    assert bool(records) is judged
+
+
 def test_what_calls_a_wrong_function_is_not_blamed_again(judge: Judge) -> None:
     wrong = LATER.format("torch.ones(size, size).tril(1).bool()")
     right = PADDED.format(REAL)
