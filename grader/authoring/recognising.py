@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
-from headcheck.grader.grading import infer, open_mode
+from headcheck.grader.grading import definitions, infer, open_mode
 from headcheck.grader.grading.attempts import ask, judge
 from headcheck.grader.grading.definition import FOLLOW_UPS, DefinitionGrader
 from headcheck.grader.grading.infer import Target
@@ -113,13 +113,13 @@ def recognise(session: Session, submission: Submission, settings: Settings) -> R
 def _list_candidates(session: Session, submission: Submission) -> Sequence[Signature]:
     file, name = submission.display_path, submission.name
     try:
-        definitions = infer.parse_outline(session.read_outline())
+        found = definitions.parse_outline(session.read_outline())
     except SubmissionFailed as failed:
         raise CannotAuthor(f"{file}: cannot be read: {failed.message}") from None
-    candidates = infer.list_candidates(definitions, (), name)
+    candidates = infer.list_candidates(found, (), name)
     if candidates:
         return candidates
-    others = infer.list_candidates(definitions, (), None)
+    others = infer.list_candidates(found, (), None)
     listed = ", ".join(f"`{each.name}`" for each in others)
     has = f"there are {listed}; name one with --class" if others else "it has none at all"
     which = "class with a `forward`" if name is None else f"class `{name}` with a `forward`"

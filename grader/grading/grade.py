@@ -23,7 +23,7 @@ import msgspec
 from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
-from headcheck.grader.grading import infer, open_mode
+from headcheck.grader.grading import definitions, infer, open_mode
 from headcheck.grader.grading.attempts import Attempt, Repair, ask, judge, repeat_alone
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
@@ -150,7 +150,7 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
     except SubmissionFailed as failed:
         error = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
         return Inferred(problem=error)
-    found = infer.parse_outline(outline)
+    found = definitions.parse_outline(outline)
     inferred = infer.infer_all(found, settings.exercise, submission.name)
     inferred = replace(
         inferred,

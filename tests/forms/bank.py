@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from headcheck.grader.grading.infer import parse_outline
+from headcheck.grader.grading.definitions import parse_outline
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.binding.signature import Signature

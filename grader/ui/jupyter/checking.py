@@ -9,8 +9,9 @@ from typing import Any
 
 from headcheck.exercises import Exercise
 from headcheck.exercises.exercise import BadContract
+from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.grading.grade import grade_inferred
-from headcheck.grader.grading.infer import DefinitionSignature, Inferred
+from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.grading.search_limit import BadSearch, parse_search
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_roles import BadBinding, parse_roles

@@ -12,7 +12,7 @@ from IPython.display import display
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import infer
-from headcheck.grader.grading.infer import DefinitionSignature
+from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.ui.jupyter.checking import CheckResult, Request, check, judge, make_request
 from headcheck.grader.ui.jupyter.live import find_source_text
 from headcheck.grader.ui.jupyter.target import (

@@ -11,8 +11,9 @@ from torch import nn
 
 from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.exercise import BadContract
-from headcheck.grader.grading import infer
-from headcheck.grader.grading.infer import DefinitionSignature, Inferred, TargetNotFound
+from headcheck.grader.grading import definitions, infer
+from headcheck.grader.grading.definitions import DefinitionSignature
+from headcheck.grader.grading.infer import Inferred, TargetNotFound
 from headcheck.grader.reading.cells import Unreadable, read_source
 from headcheck.grader.reading.symbol_table import build_symbol_table
 from headcheck.grader.reading.variables import list_variables
@@ -131,7 +132,7 @@ def _read_variables(name: str, text: SourceText) -> tuple[SignatureParameter, ..
         found = list_variables(build_symbol_table(read_source(text.data, text.kind)))
     except Unreadable:
         return ()
-    return infer.parse_variables(list(map(asdict, found)), name)
+    return definitions.parse_variables(list(map(asdict, found)), name)
 
 
 def _get_parameters(definition: object) -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise
-from headcheck.grader.grading import infer
+from headcheck.grader.grading import definitions, infer
 from headcheck.grader.grading.infer import TargetNotFound
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.outline import list_definitions
@@ -28,7 +28,7 @@ def answers(*cells: str, slug: str | None = None, name: str | None = None) -> di
     v4 = nbformat.v4
     notebook = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     read = read_source(str(nbformat.writes(notebook)).encode(), "ipynb")
-    found = infer.parse_outline({"definitions": [asdict(d) for d in list_definitions(read)]})
+    found = definitions.parse_outline({"definitions": [asdict(d) for d in list_definitions(read)]})
     exercise = None if slug is None else BY_SLUG[slug]
     return {t.name: t.exercise.slug for t in infer.choose_targets(found, exercise, name)}
 
@@ -277,7 +277,7 @@ def test_another_name_is_graded_if_the_first_is_no_match() -> None:
 def test_arguments_in_another_order_are_noted() -> None:
     cell = a_class("CausalAttention", "d_out, d_in, context_length, dropout, qkv_bias=False")
     read = read_source(cell.encode(), "py")
-    found = infer.parse_outline({"definitions": [asdict(d) for d in list_definitions(read)]})
+    found = definitions.parse_outline({"definitions": [asdict(d) for d in list_definitions(read)]})
     [target] = infer.choose_targets(found, None, None)
     [note] = target.notes
     assert note.kind == "argument_order"
