@@ -16,7 +16,7 @@ BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class NameSetting:
     """An assignment: what it sets and reads, as names or as attributes of self."""
 
     first: int
@@ -36,14 +36,14 @@ class CodeScope:
 
     first: int
     last: int
-    settings: tuple[Setting, ...]
-    statements: tuple[tuple[int, int, "Statement"], ...] = ()
+    settings: tuple[NameSetting, ...]
+    statements: tuple[tuple[int, int, "ParsedStatement"], ...] = ()
     """those that hold no others, with their first and last lines"""
     returns: tuple[tuple[int, int], ...] = ()
     is_class: bool = False
     conditions: tuple[tuple[int, int], ...] = ()
     """the first and last lines of what is run only if something holds"""
-    numbers: tuple[Setting, ...] = ()
+    numbers: tuple[NameSetting, ...] = ()
     """what computes numbers of Python in a function, each as if it set the function"""
     switches: tuple[tuple[str, int], ...] = ()
     """the arguments that are true or false by default, with their lines"""
@@ -62,14 +62,14 @@ def read_scopes(text: str) -> tuple[CodeScope, ...]:
     return tuple(found)
 
 
-def _read_statement(node: ast.stmt, scopes: list[CodeScope]) -> list["Statement"]:
+def _read_statement(node: ast.stmt, scopes: list[CodeScope]) -> list["ParsedStatement"]:
     """Return a statement and those in it, and add the functions and classes among them."""
     inner = [each for child in _iter_bodies(node) for each in _read_statement(child, scopes)]
     if isinstance(node, ast.ClassDef):
         scopes.append(_make_class(node, inner))
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         scopes.append(_make_function(node, inner))
-    return [Statement(node), *inner]
+    return [ParsedStatement(node), *inner]
 
 
 def _iter_bodies(node: ast.AST) -> Iterator[ast.stmt]:
@@ -83,7 +83,7 @@ def _iter_bodies(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class ParsedStatement:
     """A statement, which is looked through once."""
 
     node: ast.stmt
@@ -93,13 +93,13 @@ class Statement:
         return list(ast.walk(self.node))
 
     @cached_property
-    def setting(self) -> Setting | None:
+    def setting(self) -> NameSetting | None:
         """What it sets, if it is an assignment or a loop, and computes something."""
         node = self.node
         if isinstance(node, ast.For | ast.AsyncFor):
             sets = frozenset(iter_names(ast.walk(node.target), stored=True))
             reads = frozenset(iter_names(ast.walk(node.iter)))
-            return Setting(node.lineno, node.lineno, sets, reads, False)
+            return NameSetting(node.lineno, node.lineno, sets, reads, False)
         if not isinstance(node, ASSIGNMENTS) or _takes_sizes(node.value):
             return None
         inner = [] if node.value is None else list(ast.walk(node.value))
@@ -110,7 +110,7 @@ class Statement:
         is_size = _is_size(node.value) and not _is_alias(node)
         is_number = any(name in NUMBERS for name in _iter_called(inner))
         kinds = _makes_layer(inner), is_of_tensors, is_size, is_number
-        return Setting(*_get_span(node), sets, frozenset(iter_names(inner)), *kinds)
+        return NameSetting(*_get_span(node), sets, frozenset(iter_names(inner)), *kinds)
 
     @property
     def computes_numbers(self) -> bool:
@@ -126,7 +126,7 @@ class Statement:
         return frozenset(iter_names(self.nodes))
 
 
-def _make_class(node: ast.ClassDef, inner: Sequence[Statement]) -> CodeScope:
+def _make_class(node: ast.ClassDef, inner: Sequence[ParsedStatement]) -> CodeScope:
     own = {each.lineno for each in node.body}
     settings = [each.setting for each in inner if each.setting is not None]
     settings = [_name_as_attributes(each, each.first in own) for each in settings]
@@ -134,7 +134,7 @@ def _make_class(node: ast.ClassDef, inner: Sequence[Statement]) -> CodeScope:
     return CodeScope(*_get_span(node), tuple(settings), is_class=True)
 
 
-def _make_function(node: FunctionNode, inner: Sequence[Statement]) -> CodeScope:
+def _make_function(node: FunctionNode, inner: Sequence[ParsedStatement]) -> CodeScope:
     settings = (each.setting for each in inner if each.setting is not None)
     simple = [each for each in inner if not hasattr(each.node, "body")]
     return CodeScope(
@@ -163,11 +163,11 @@ def _iter_switches(arguments: ast.arguments) -> Iterator[tuple[str, int]]:
             yield argument.arg, argument.lineno
 
 
-def _list_numbers(name: str, simple: Iterable["Statement"]) -> tuple[Setting, ...]:
+def _list_numbers(name: str, simple: Iterable["ParsedStatement"]) -> tuple[NameSetting, ...]:
     """Return the statements of a function that compute numbers of Python."""
     sets = frozenset({name, f"self.{name}"})
     computing = (each for each in simple if each.computes_numbers)
-    return tuple(Setting(*_get_span(s.node), sets, frozenset(), False) for s in computing)
+    return tuple(NameSetting(*_get_span(s.node), sets, frozenset(), False) for s in computing)
 
 
 def _is_alias(node: ast.stmt) -> bool:
@@ -217,7 +217,7 @@ def _get_span(node: ast.stmt) -> tuple[int, int]:
     return node.lineno, node.end_lineno or node.lineno
 
 
-def _name_as_attributes(setting: Setting, is_of_class: bool) -> Setting:
+def _name_as_attributes(setting: NameSetting, is_of_class: bool) -> NameSetting:
     """Return an assignment in the body of a class with names by which methods read what it sets."""
     if not is_of_class:
         return setting

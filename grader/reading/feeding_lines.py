@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from headcheck.grader.reading.cells import SubmissionSource
-from headcheck.grader.reading.code_scopes import CodeScope, Setting, iter_names, read_scopes
+from headcheck.grader.reading.code_scopes import CodeScope, NameSetting, iter_names, read_scopes
 
 MAX_STEPS = 3
 """through how many assignments a number is followed"""
@@ -88,13 +88,13 @@ def _find(
 
 
 def _follow(
-    settings: Iterable[Setting], reads: frozenset[str], computed: Set[int]
-) -> list[Setting]:
+    settings: Iterable[NameSetting], reads: frozenset[str], computed: Set[int]
+) -> list[NameSetting]:
     """Return what sets names, without tensors; behind tensors, only numbers of Python count."""
-    alone: dict[bool, list[Setting]] = {True: [], False: []}
+    alone: dict[bool, list[NameSetting]] = {True: [], False: []}
     for each in settings:
         alone[computed.isdisjoint(range(each.first, each.last + 1))].append(each)
-    found: list[Setting] = []
+    found: list[NameSetting] = []
     behind = frozenset[str]()
     for _ in range(MAX_STEPS):
         new = [each for each in alone[True] if each.sets & reads]
@@ -107,7 +107,7 @@ def _follow(
     return found
 
 
-def _list_helpers(scopes: tuple[CodeScope, ...], computed: Set[int]) -> list[Setting]:
+def _list_helpers(scopes: tuple[CodeScope, ...], computed: Set[int]) -> list[NameSetting]:
     """Return what computes numbers in functions in which no tensors are computed."""
     plain = (s for s in scopes if s.numbers and computed.isdisjoint(range(s.first, s.last + 1)))
     return [each for scope in plain for each in scope.numbers]
@@ -172,5 +172,5 @@ def _iter_attributes(node: ast.stmt, switches: Mapping[str, int]) -> Iterator[_A
                 yield _AttributeSetting(each.attr, lines, is_alias)
 
 
-def _list_firsts(settings: Iterable[Setting]) -> tuple[int, ...]:
+def _list_firsts(settings: Iterable[NameSetting]) -> tuple[int, ...]:
     return tuple(sorted({each.first for each in settings}))
