@@ -161,15 +161,16 @@ def _read_attributes(text: str) -> tuple[_AttributeSetting, ...]:
 
 
 def _iter_attributes(node: ast.stmt, switches: Mapping[str, int]) -> Iterator[_AttributeSetting]:
-    if not isinstance(node, ast.Assign):
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    stored = [n for each in targets for n in ast.walk(each) if isinstance(n, ast.Attribute)]
+    stored = [each for each in stored if isinstance(each.ctx, ast.Store)]
+    if not isinstance(node, ast.Assign) or not stored:
         return
-    names = iter_names(ast.walk(node.value))
-    lines = node.lineno, *(switches[name] for name in names if name in switches)
-    is_alias = not any(isinstance(each, ast.Call) for each in ast.walk(node.value))
-    for target in node.targets:
-        for each in ast.walk(target):
-            if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
-                yield _AttributeSetting(each.attr, lines, is_alias)
+    inner = list(ast.walk(node.value))
+    lines = node.lineno, *(switches[name] for name in iter_names(inner) if name in switches)
+    is_alias = not any(isinstance(each, ast.Call) for each in inner)
+    for each in stored:
+        yield _AttributeSetting(each.attr, lines, is_alias)
 
 
 def _list_firsts(settings: Iterable[NameSetting]) -> tuple[int, ...]:
