@@ -72,6 +72,13 @@ def find_failures_of_the_plugin(source: str, contract: Contract, wanted: Propert
     }
 
 
+@pytest.fixture(autouse=True)
+def unshrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is asked, not on which case: to search for the smallest takes most of the time."""
+    shrink = "headcheck.grader.ui.pytest_plugin.suite.shrink_failure"
+    monkeypatch.setattr(shrink, lambda verdict, _, before: (verdict, before))
+
+
 FINDERS = {"grade": find_failures_in_a_grade, "verify": find_failures_of_the_plugin}
 
 
