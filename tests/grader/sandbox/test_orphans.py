@@ -1,48 +1,30 @@
 """`kill -9` of grader, server or child, at any moment: no orphan, and no wrong verdict."""
 
 import contextlib
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
-import textwrap
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+from headcheck.grader.sandbox.isolation import Layer
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-ROOT = Path(__file__).resolve().parents[3]
-# Grades the same right answer again and again, and says how it went and when it began.
-GRADER = """
-    import sys
-    import time
-    from pathlib import Path
-    from headcheck.exercises import BY_SLUG
-    from headcheck.grader.grading.grade import grade_file_or_raise
-    from headcheck.grader.grading.settings import Settings
-    from headcheck.grader.sandbox.isolation import Layer
-    from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
-    from headcheck.grader.reading.submission import find_submissions
-
-    settings = Settings(exercise=BY_SLUG["simplified_attention"])
-    [answer] = find_submissions([sys.argv[1]])
-    server = ServerHandle(without=[Layer(name) for name in sys.argv[2:]])
-    print("zygote", server.zygote.process.pid, flush=True)
-    try:
-        with server:
-            print("ready", server.process.pid, flush=True)
-            while True:
-                began = time.monotonic()
-                [record] = grade_file_or_raise(server, answer, settings)
-                print(record.status, record.score == record.max_score, began, flush=True)
-    except SandboxError as error:
-        print("error", error, flush=True)
-"""
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's"),
+    pytest.mark.own_zygote,
+]
 ANSWER = """
 import torch
 def simplified_attention(x):
@@ -53,23 +35,41 @@ WITHOUT: tuple[tuple[str, ...], ...] = ((), ("namespaces",))
 ON_LEVELS = pytest.mark.sampled("without", WITHOUT, WITHOUT[:1], ids=lambda w: "AB"[len(w)])
 
 
+def grade_for_ever(path: Path, without: tuple[str, ...], lines: int, errors: int) -> None:
+    """Grade the same right answer again and again, and say how it went and when it began."""
+    os.dup2(errors, sys.__stderr__.fileno())
+    settings = Settings(exercise=BY_SLUG["simplified_attention"])
+    [answer] = find_submissions([str(path)])
+    with os.fdopen(lines, "w", buffering=1) as out:
+        server = ServerHandle(without=[Layer(name) for name in without])
+        print("zygote", server.zygote.process.pid, file=out)
+        try:
+            with server:
+                print("ready", server.process.pid, file=out)
+                while True:
+                    began = time.monotonic()
+                    [record] = grade_file_or_raise(server, answer, settings)
+                    print(record.status, record.score == record.max_score, began, file=out)
+        except SandboxError as error:
+            print("error", error, file=out)
+
+
 class RunningGrader:
-    """A grader process in a process of its own, and every process that stems from it."""
+    """A grader in a process of its own, and every process that stems from it."""
 
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
         answer = folder / "ada.py"
         answer.write_text(ANSWER)
-        code = textwrap.dedent(GRADER)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, str(answer), *without],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-            text=True,
+        (lines, to_lines), (errors, to_errors) = os.pipe(), os.pipe()
+        self.process = multiprocessing.get_context("fork").Process(
+            target=grade_for_ever, args=(answer, without, to_lines, to_errors)
         )
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.lines, self.errors = self.process.stdout, self.process.stderr
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads of xdist are elsewhere
+            self.process.start()
+        os.close(to_lines)
+        os.close(to_errors)
+        self.lines, self.errors = os.fdopen(lines), os.fdopen(errors)
         self.zygote = int(self.lines.readline().split()[1])
 
     def begun(self) -> "RunningGrader":
@@ -106,7 +106,7 @@ class RunningGrader:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.join()
         self.lines.close()
         self.errors.close()
 
