@@ -283,12 +283,14 @@ def test_ungradable_submission_gets_no_points(
 
 
 @pytest.mark.parametrize(
-    ("statement", "status"),
-    [("while True: pass", "timed_out"), ("import os; os._exit(0)", "crashed")],
+    ("statement", "status", "seconds"),
+    [("while True: pass", "timed_out", 0.2), ("import os; os._exit(0)", "crashed", 1.0)],
 )
-def test_the_limits_are_those_of_every_run(judged: Judged, statement: str, status: str) -> None:
+def test_the_limits_are_those_of_every_run(
+    judged: Judged, statement: str, status: str, seconds: float
+) -> None:
     text = RIGHT.replace("# BEGIN SOLUTION", statement)
-    plan = encode_plan(plan_of(limits={"total_s": 3.0, "call_s": 1.0}))
+    plan = encode_plan(plan_of(limits={"total_s": 3 * seconds, "call_s": seconds}))
     code, results = judged({"answer.py": text}, plan)
     assert (code, results["score"]) == (1, 0)
     assert results["extra_data"][EXERCISE.slug]["status"] == status
