@@ -4,6 +4,7 @@ A text of a check is often an f-string. Its slots are named after what stands in
 """
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,7 +43,8 @@ Forms = tuple[str, ...]
 """a text, or its two forms with a number"""
 
 
-def list_said() -> set[Forms]:
+@functools.cache
+def list_said() -> frozenset[Forms]:
     """Return what renderers and templates say themselves."""
     found: set[Forms] = set()
     for folder in RENDERERS:
@@ -54,7 +56,7 @@ def list_said() -> set[Forms]:
         for _, _, texts in extract_from_ast(tree, SAYING):
             parts = texts if isinstance(texts, tuple) else (texts,)
             found.add(tuple(part for part in parts if part))
-    return found
+    return frozenset(found)
 
 
 def _find_said(tree: ast.Module) -> Iterator[Forms]:
