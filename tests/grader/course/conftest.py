@@ -128,7 +128,7 @@ def fake_grader(record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
-    """The URL of a real PostgreSQL, started for these tests; skipped where there is none."""
+    """A database of a real PostgreSQL, started for these tests; skipped where there is none."""
     try:
         with start_postgresql() as url:
             yield url
@@ -136,14 +136,21 @@ def postgresql_url() -> Iterator[str]:
         pytest.skip(str(why))
 
 
+# A database takes hundreds of files, which are also deleted at the end: one is emptied each time.
+EMPTY = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid();
+DROP SCHEMA public CASCADE;
+CREATE SCHEMA public;
+"""
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new store goes, on each database in turn."""
     if request.param == "sqlite":
         return str(tmp_path / "course.db")
-    server: str = request.getfixturevalue("postgresql_url")
-    name = f"t{abs(hash(request.node.name))}"
-    with psycopg.connect(server.format("postgres"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return server.format(name)
+    url: str = request.getfixturevalue("postgresql_url")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(EMPTY)
+    return url

@@ -18,7 +18,7 @@ class PostgreSQLMissing(Exception):
 
 @contextmanager
 def start_postgresql() -> Iterator[str]:
-    """Its URL, with a place for a database's name. Raises Missing."""
+    """The URL of its database. Raises PostgreSQLMissing."""
     programs, user = _find_programs(), _find_user()
     folder = Path(tempfile.mkdtemp(prefix="hc-pg-"))  # a socket's path must be short
     if user:
@@ -40,7 +40,7 @@ def start_postgresql() -> Iterator[str]:
     options = f"-k {folder} -c listen_addresses='' -c fsync=off"
     do("pg_ctl", "-l", str(folder / "log"), "-w", "-o", options, "start")
     try:
-        yield f"postgresql://postgres@/{{}}?host={folder}"
+        yield f"postgresql://postgres@/postgres?host={folder}"
     finally:
         do("pg_ctl", "-m", "immediate", "-w", "stop")
         shutil.rmtree(folder)
