@@ -217,7 +217,7 @@ def test_kills_of_a_regrade_with_a_policy_lose_nothing(
 
     before, kills = load(), 0
     chance = random.Random(0)
-    for _ in range(20):
+    for _ in range(8):
         if killed(regrade, after=chance.uniform(0.0, 0.15)):
             break
         kills += 1

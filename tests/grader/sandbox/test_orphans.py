@@ -37,11 +37,12 @@ ON_LEVELS = pytest.mark.sampled("without", WITHOUT, WITHOUT[:1], ids=lambda w: "
 
 def grade_for_ever(path: Path, without: tuple[str, ...], lines: int, errors: int) -> None:
     """Grade the same right answer again and again, and say how it went and when it began."""
-    os.dup2(errors, sys.__stderr__.fileno())
+    os.dup2(errors, 2)
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
     [answer] = find_submissions([str(path)])
     with os.fdopen(lines, "w", buffering=1) as out:
         server = ServerHandle(without=[Layer(name) for name in without])
+        assert server.zygote.process is not None
         print("zygote", server.zygote.process.pid, file=out)
         try:
             with server:
