@@ -20,6 +20,7 @@ MAX_DETAIL_LENGTH = 80
 """at most this many characters of a pattern's code are reported"""
 
 _NAMES_BY_KIND = {
+    "cast": "bfloat16 double float half to type",
     "detach": "detach inference_mode item no_grad numpy set_grad_enabled tolist",
     "dropout": "dropout Dropout",
     "elu": "elu ELU",
@@ -36,8 +37,10 @@ _NAMES_BY_KIND = {
     "repeat": "expand repeat repeat_interleave tile",
     "reshape": "flatten rearrange reshape unflatten view",
     "scale": "isqrt pow rsqrt sqrt",
+    "seed": "manual_seed seed set_rng_state",
     "sigmoid": "sigmoid",
     "softmax": "log_softmax LogSoftmax softmax Softmax",
+    "squeeze": "squeeze",
     "stack": "cat concat concatenate hstack stack",
     "sum": "sum",
     "triangle": "tril triu",

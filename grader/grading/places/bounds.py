@@ -292,9 +292,14 @@ class Bounder:
         return Bounder(search, LineFinder(search)).bound()
 
     def _bound_rest(self) -> Bound | None:
-        """Return the bound if all stages are found, but something else is returned."""
-        last = self.search.target
+        """Return the bound if all stages are found, but something else is returned.
+
+        If that is no number, a stage was found by coincidence: some other tensor equals it.
+        """
+        last, returned = self.search.target, self.flow.values.get(self.search.wrong)
         if last not in self.search.found:
+            return None
+        if returned is not None and not bool(returned.values.isfinite().all()):
             return None
         stops = self.search.found[last].steps
         between = self.flow.walk_back([self.search.wrong], stops) - stops

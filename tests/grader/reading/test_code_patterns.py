@@ -1,14 +1,19 @@
 """Code patterns: what a piece of code reads like, and where it stands."""
 
+import inspect
+
 import nbformat
 import pytest
 
+from headcheck.grader.grading.consequences import STRUCTURAL
+from headcheck.grader.reading import code_patterns
 from headcheck.grader.reading.cells import SubmissionSource, read_source
 from headcheck.grader.reading.code_patterns import (
     MAX_DETAIL_LENGTH,
     MAX_PATTERNS,
     find_code_patterns,
 )
+from headcheck.properties.mistakes.catalogue import ALL
 
 
 def notebook(*cells: str) -> SubmissionSource:
@@ -145,3 +150,11 @@ def test_a_line_that_serves_one_of_two_results_says_which(
     assert {mark.kind for mark in found if mark.result == 0} == first
     assert {mark.kind for mark in found if mark.result == 1} == second
     assert {mark.kind for mark in found if mark.result is None} >= {"scores"}
+
+
+def test_every_pattern_that_a_mistake_asks_for_can_be_found() -> None:
+    text = inspect.getsource(code_patterns)
+    mistakes = (*ALL, *(each.mistake for each in STRUCTURAL))
+    asked = {matcher.kind for mistake in mistakes for matcher in mistake.code_matchers}
+    assert {"seed", "softmax"} <= asked
+    assert {kind for kind in asked if f'"{kind}"' not in text} == set()
