@@ -5,7 +5,6 @@ import inspect
 import nbformat
 import pytest
 
-from headcheck.grader.grading.consequences import STRUCTURAL
 from headcheck.grader.reading import code_patterns
 from headcheck.grader.reading.cells import SubmissionSource, read_source
 from headcheck.grader.reading.code_patterns import (
@@ -14,6 +13,7 @@ from headcheck.grader.reading.code_patterns import (
     find_code_patterns,
 )
 from headcheck.properties.mistakes.catalogue import ALL
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
 
 
 def notebook(*cells: str) -> SubmissionSource:
