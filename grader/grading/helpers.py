@@ -24,6 +24,8 @@ from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.grading.made_masks import ask_about_masks
 from headcheck.grader.grading.made_tables import ask_about_tables
 from headcheck.grader.grading.open_mode import SLUG
+from headcheck.grader.grading.places.locate import MAX_LINES
+from headcheck.grader.grading.places.wording import name_lines
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.reading.submission import Submission
@@ -44,7 +46,6 @@ from headcheck.properties.violations.violation import (
     SubmissionFailed,
     Violation,
     ViolationKind,
-    format_location,
 )
 
 POINTS = 10.0
@@ -159,16 +160,19 @@ def _tell(
     helper: Helper,
     answer: tuple[HelperQuestion, HelperFinding],
 ) -> SubmissionRecord:
-    """Return the record of a wrong function with what it makes, and where it begins."""
+    """Return the record of a wrong function with what it makes, and its lines if they are few."""
     (question, judged), [prop] = answer, record.properties
     told = judged.expected, judged.got, "", question.claim, str(question.call)
     violation = Violation(ViolationKind.VALUE, *told)
     message, words = shorten(str(violation)), shorten(violation.redacted_message)
     told_prop = replace(prop, message=message, words=words, case=str(question.call))
-    place = format_location(helper.cell, helper.line).strip(" ()")
+    lines = helper.lines if len(helper.lines) <= MAX_LINES else (helper.line,)
+    places = [(helper.cell, line) for line in lines]
     return replace(
         record,
         properties=(told_prop,),
-        place=PlaceRecord(f"Look at {place}.", (LineRecord(helper.cell, helper.line),)),
-        source=collect_excerpts(session, [(helper.cell, helper.line)]),
+        place=PlaceRecord(
+            f"Look at {name_lines(places)}.", tuple(LineRecord(*place) for place in places)
+        ),
+        source=collect_excerpts(session, places),
     )

@@ -35,6 +35,8 @@ class Helper:
     cell: int | None
     line: int
     parameters: tuple[Parameter, ...]
+    lines: tuple[int, ...] = ()
+    """those of what it does"""
     constructor: tuple[Parameter, ...] | None = None
     """the parameters of the constructor of a class; None for functions and methods"""
     passed: bool = False
@@ -77,7 +79,9 @@ def _iter(symbols: SymbolTable, site: DefinitionSite) -> Iterator[tuple[Helper, 
 def _describe(site: DefinitionSite, function: FunctionNode, name: str) -> Helper:
     taken = tuple(iter_parameters(function.args))[is_bound(site, function) :]
     calls = {_get_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)}
-    return Helper(name, site.cell, function.lineno, taken, calls=tuple(sorted(calls)))
+    body = function.body[ast.get_docstring(function) is not None :] or function.body
+    lines = tuple(range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1))
+    return Helper(name, site.cell, function.lineno, taken, lines, calls=tuple(sorted(calls)))
 
 
 def _list_uses(symbols: SymbolTable) -> Mapping[ast.AST, str]:

@@ -27,8 +27,8 @@ def tell_place(located: Located) -> PlaceRecord | None:
         return None
     row = _find_row(located, bound)
     told = _tell(bound, located.stages, located.flow)
-    sentence = f"{told} Look at {_name(bound.lines)}."
-    if f"{_name(bound.lines)} " in told.lower():
+    sentence = f"{told} Look at {name_lines(bound.lines)}."
+    if f"{name_lines(bound.lines)} " in told.lower():
         sentence = told
     return PlaceRecord(
         sentence=sentence.strip(),
@@ -45,7 +45,7 @@ def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     if bound.weights:
         return bound.weights
     if bound.scrambles:
-        name, line = stages[bound.scrambles].name, _name(_place(bound, flow))
+        name, line = stages[bound.scrambles].name, name_lines(_place(bound, flow))
         return f"The {name} are right, but {line} lays their numbers out in another order."
     if bound.factor is not None:
         times = _format(bound.factor)
@@ -62,7 +62,7 @@ def _tell_alone(bound: Bound, stages: Stages, flow: Flow) -> str:
     """Say what is wrong if no line before gives anything that is known."""
     if not bound.stage:
         return "What is returned is something else."
-    at = _name(_place(bound, flow)) or "no line"
+    at = name_lines(_place(bound, flow)) or "no line"
     verb = "does not give" if _place(bound, flow) else "gives"
     return f"{at.capitalize()} {verb} the right {stages[bound.stage].name}."
 
@@ -80,15 +80,15 @@ def _tell_after(bound: Bound, stages: Stages, flow: Flow) -> str:
     if bound.is_left_out:
         return f"{start}; no line gives the {name}."
     if at and at[0] in bound.before:
-        return f"On {_name(at)} the {found} are right, but the {name} are not."
-    return f"{start}; {_name(at)} does not give the right {name}." if at else f"{start}."
+        return f"On {name_lines(at)} the {found} are right, but the {name} are not."
+    return f"{start}; {name_lines(at)} does not give the right {name}." if at else f"{start}."
 
 
 def _tell_before(bound: Bound, flow: Flow) -> str:
     """Say up to which line something is right; a helper may stand above it."""
     last = bound.before[-1]
     after = [at for at in _place(bound, flow) if at[0] == last[0] and at[1] < last[1]]
-    return f" ({_name([last])})" if after else f" up to {_name([last])}"
+    return f" ({name_lines([last])})" if after else f" up to {name_lines([last])}"
 
 
 def _place(bound: Bound, flow: Flow) -> tuple[Position, ...]:
@@ -96,7 +96,7 @@ def _place(bound: Bound, flow: Flow) -> tuple[Position, ...]:
     return () if at is None else (at,)
 
 
-def _name(positions: Sequence[Position]) -> str:
+def name_lines(positions: Sequence[Position]) -> str:
     """Name lines, in a notebook with their cells: "lines 3 and 5", "lines 3 to 6 and 9"."""
     cells: dict[int | None, list[int]] = {}
     for cell, line in positions:
