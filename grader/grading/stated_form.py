@@ -46,7 +46,7 @@ def describe_other_weights(own: Contract, asked: Contract) -> list[tuple[str, st
     kept, wanted = (_list_forms(each, case) for each in (own, asked))
     paths = {name: m.path for m in own.mappings if not m.is_bias for name in m.holds}
     return [
-        (text, "other tensors, such as " + ", ".join(_list_names(holds, paths)))
+        (text, _name_others(holds, paths))
         if holds not in kept
         else (text, kept[holds][1])
         for holds, (form, text) in wanted.items()
@@ -54,9 +54,10 @@ def describe_other_weights(own: Contract, asked: Contract) -> list[tuple[str, st
     ]
 
 
-def _list_names(holds: Sequence[str], paths: Mapping[str, str]) -> list[str]:
+def _name_others(holds: Sequence[str], paths: Mapping[str, str]) -> str:
     found = dict.fromkeys(paths[name] for name in holds if name in paths)
-    return [f"`{path.format(head='<i>')}`" for path in found] or ["none"]
+    names = ", ".join(f"`{path.format(head='<i>')}`" for path in found)
+    return f"other tensors, such as {names}" if names else "nothing in its place"
 
 
 def _list_forms(contract: Contract, case: Case) -> dict[tuple[str, ...], tuple[object, str]]:

@@ -28,7 +28,7 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     make_attention_inputs,
 )
 from headcheck.properties.mistakes.samples import CASES, PADDED_CASE, set_present_parameters
-from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.terms.case import Case, InputContent, MaskForm
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 FIRST_CASE = replace(CASES[0], head_dim=8, rope_dim=4)
@@ -155,7 +155,9 @@ def _iter_contexts(
         case = contract.fit(replace(FIRST_CASE, mask_form=MaskForm.NONE))
         others = make_other_tokens(case, contract, case.tokens + 6)
         yield harness.create_context(case), tuple(others)
-    for case in failing[:MAX_FAILING]:
+    # Among repeated or very large tokens, tensors are equal that otherwise are not.
+    plain = [c for c in failing if c.content is InputContent.NORMAL and c.sharpness == 1]
+    for case in plain[:MAX_FAILING]:
         if case.batch * case.heads * case.tokens**2 <= MAX_NUMBERS:
             yield harness.create_context(replace(case, dtype="float64", device="cpu")), ()
 
