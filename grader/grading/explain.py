@@ -94,8 +94,8 @@ def record_diagnoses(
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 
-    If a function only builds a given class, its mistake is not in the code of that class. The place
-    of a single mistake is proved, so no line is looked for.
+    If a function only builds a given class, its mistake is not in the code of that class. A mistake
+    in values whose code looks like nothing that is known has the last line of the proved place.
     """
     is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
@@ -103,9 +103,15 @@ def record_diagnoses(
     except SubmissionFailed:
         patterns = []
     records = [record_diagnosis(each, patterns, contract) for each in diagnosed]
-    if place is None or len(diagnosed) > 1 or not all(each.mistake.variants for each in diagnosed):
+    if place is None or contract.entry is Entry.BUILDER:
         return records
-    return [replace(each, cell=None, line=None) for each in records]
+    last = place.lines[-1]
+    return [
+        replace(record, cell=last.cell, line=last.line)
+        if record.line is None and each.mistake.variants
+        else record
+        for record, each in zip(records, diagnosed, strict=True)
+    ]
 
 
 def record_diagnosis(

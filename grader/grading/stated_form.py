@@ -46,9 +46,7 @@ def describe_other_weights(own: Contract, asked: Contract) -> list[tuple[str, st
     kept, wanted = (_list_forms(each, case) for each in (own, asked))
     paths = {name: m.path for m in own.mappings if not m.is_bias for name in m.holds}
     return [
-        (text, _name_others(holds, paths))
-        if holds not in kept
-        else (text, kept[holds][1])
+        (text, _name_others(holds, paths)) if holds not in kept else (text, kept[holds][1])
         for holds, (form, text) in wanted.items()
         if holds not in kept or kept[holds][0] != form
     ]

@@ -211,7 +211,7 @@ def _list_missing(context: LiveContext, case: Case) -> list[ParameterMapping]:
     limit=1,
     choose=select_plainest,
     about=BIASES,
-    hint="the option decides for queries, keys and values, for all three alike",
+    hint="one option decides for queries, keys and values alike",
 )
 def the_biases_follow_the_option(context: LiveContext) -> None:
     """Queries, keys and values have a bias only if an option, off by default, asks for it."""

@@ -1,10 +1,10 @@
 """Views of diagnosed mistakes: a headline, with a sentence and a place for each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headcheck.grader.report.languages import ENGLISH, Language
-from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
+from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord, PlaceRecord
 from headcheck.grader.report.render.sanitise import sanitise
 from headcheck.properties.violations.violation import format_location
 
@@ -24,13 +24,21 @@ class DiagnosisView:
 
 
 def view_diagnosis(
-    mistakes: Sequence[DiagnosisRecord], language: Language = ENGLISH
+    mistakes: Sequence[DiagnosisRecord],
+    language: Language = ENGLISH,
+    place: PlaceRecord | None = None,
 ) -> DiagnosisView | None:
-    """Return the view of the diagnosed mistakes, if there are any."""
+    """Return the view of the diagnosed mistakes, if there are any.
+
+    A single mistake is told without a line where its place is told, which has this line.
+    """
     if not mistakes:
         return None
     # A mistake that is known by the checks that fail was compared with no answers.
     compared = all(m.cases_tried for m in mistakes)
+    told = {(each.cell, each.line) for each in place.lines} if place else set()
+    if len(mistakes) == 1 and (mistakes[0].cell, mistakes[0].line) in told:
+        mistakes = [replace(mistakes[0], cell=None, line=None)]
     return DiagnosisView(
         _describe_found(mistakes, language, compared=compared),
         tuple(language.read(sanitise(m.sentence) + _tell_where_to_look(m)) for m in mistakes),

@@ -97,7 +97,7 @@ def make_view(record: SubmissionRecord, language: Language = ENGLISH) -> Submiss
         error=_view_message(record.error, language) if record.error else None,
         notes=_view_notes(record.notes, language),
         repair=describe_repair(record.repair, language),
-        diagnosis=view_diagnosis(record.diagnosis, language),
+        diagnosis=view_diagnosis(record.diagnosis, language, record.place),
         place=None if record.place is None else _view_place(record.place, language),
         source=tuple(
             _view_source(excerpt, record, language) for excerpt in record.source[:MAX_EXCERPTS]
