@@ -37,8 +37,9 @@ def test_a_wrong_answer_is_drawn_and_its_place_marked(grade_notebook: "GradeNote
     ]
     assert drawn(record) == ["it_equals_the_equation", "the_future_is_invisible"]
     [found], [excerpt], place = record.diagnosis, record.source, record.place
-    assert place is not None and found.line is None  # a proved place needs no other line
+    assert place is not None
     lines = tuple(at.line for at in place.lines)
+    assert found.line == lines[-1]  # nothing in the code looks like the mistake
     assert (excerpt.cell, excerpt.marked) == (2, lines)
     marked = [excerpt.text.split("\n")[line - excerpt.line] for line in lines]
     assert any("masked_fill" in line for line in marked)
