@@ -243,14 +243,11 @@ def note_siblings(siblings: Siblings) -> list[NoteRecord]:
 def list_locations(
     verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord], place: PlaceRecord | None
 ) -> list[SourceLocation]:
-    """Return the locations of diagnosed mistakes, of a place and of exceptions in the code.
-
-    If a mistake has a line of a place, the others are left out.
-    """
+    """Return the locations of diagnosed mistakes, of a place and of exceptions in the code."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     told = [(each.cell, each.line) for each in named]
     placed = [] if place is None else [(at.cell, at.line) for at in place.lines]
-    return [*told, *(() if set(told) & set(placed) else placed[-MAX_PLACED:]), *raised]
+    return list(dict.fromkeys([*told, *placed[-MAX_PLACED:], *raised]))
 
 
 def attach_hint(
