@@ -222,7 +222,7 @@ class _Grading:
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of definitions that are recognised by their behaviour."""
         bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
-        graded = (self._grade_by_masks(s, b) for s, b in bound if b is not None)
+        graded = (self._grade_by_forms(s, b) for s, b in bound if b is not None)
         return [record for record in graded if record is not None]
 
     def grade_helpers(
@@ -240,7 +240,7 @@ class _Grading:
         nothing = list[SubmissionRecord](), list[NoteRecord]()
         return fault.contain(run, nothing, SandboxError, BadContract)
 
-    def _grade_by_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
+    def _grade_by_forms(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
         """Return the record of a class by the mask, or order of axes, with which it loses most."""
         others = open_mode.list_other_masks(signature, binding)
         alone = {name: keep_one_mask(signature, name) for name in others}

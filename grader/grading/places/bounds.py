@@ -8,15 +8,14 @@ from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.flow import (
     KERNELS,
     LAYOUTS,
-    Flow,
     Position,
     list_between,
     sort_positions,
 )
 from headcheck.grader.grading.places.lines import JOINS, LineFinder
 from headcheck.grader.grading.places.matching import UNIT, Pattern
-from headcheck.grader.grading.places.search import SUMS, Search
-from headcheck.grader.grading.places.stages import Kind, Stages, collect_needed, find_last
+from headcheck.grader.grading.places.search import SUMS, Searched
+from headcheck.grader.grading.places.stages import Kind, collect_needed, find_last
 from headcheck.grader.grading.places.unused import Unused
 
 SHARED = "Several weights, which should differ, are one and the same."
@@ -24,19 +23,10 @@ LACKING = "A weight that the statement asks for is missing."
 
 
 @dataclass(frozen=True, eq=False)
-class Bounder:
+class Bounder(Searched):
     """Bounds the mistake of a trace that was searched."""
 
-    search: Search
     lines: LineFinder
-
-    @property
-    def flow(self) -> Flow:
-        return self.search.flow
-
-    @property
-    def stages(self) -> Stages:
-        return self.search.stages
 
     def bound(self) -> Bound | None:
         """Return the bound of the mistake; None if it is not known."""

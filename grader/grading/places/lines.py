@@ -6,31 +6,20 @@ from dataclasses import dataclass
 
 from headcheck.grader.grading.places.flow import (
     PARAMETER,
-    Flow,
     Position,
     list_between,
     sort_positions,
 )
-from headcheck.grader.grading.places.search import Search
-from headcheck.grader.grading.places.stages import Stages, collect_needed
+from headcheck.grader.grading.places.search import Searched
+from headcheck.grader.grading.places.stages import collect_needed
 
 JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
 
 
 @dataclass(frozen=True, eq=False)
-class LineFinder:
+class LineFinder(Searched):
     """Finds lines in a trace that was searched."""
-
-    search: Search
-
-    @property
-    def flow(self) -> Flow:
-        return self.search.flow
-
-    @property
-    def stages(self) -> Stages:
-        return self.search.stages
 
     def list_lines(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps; if a helper is right elsewhere, also where it is called."""

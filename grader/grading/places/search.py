@@ -255,3 +255,18 @@ class Search:
             if key in after.needs and (layer := self._find_layer(other)) is not None:
                 near = [n for n in near if n in self.flow.walk_back([layer]) and n != layer]
         return near[-1] if near else None
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Something that is read from a trace after it was searched."""
+
+    search: Search
+
+    @property
+    def flow(self) -> Flow:
+        return self.search.flow
+
+    @property
+    def stages(self) -> Stages:
+        return self.search.stages

@@ -3,26 +3,16 @@
 from dataclasses import dataclass
 
 from headcheck.grader.grading.places.bound import Bound
-from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, Flow, sort_positions
+from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, sort_positions
 from headcheck.grader.grading.places.lines import LineFinder
-from headcheck.grader.grading.places.search import Search
-from headcheck.grader.grading.places.stages import Stages
+from headcheck.grader.grading.places.search import Searched
 
 
 @dataclass(frozen=True, eq=False)
-class Unused:
+class Unused(Searched):
     """Looks for right numbers on which nothing that is returned rests."""
 
-    search: Search
     lines: LineFinder
-
-    @property
-    def flow(self) -> Flow:
-        return self.search.flow
-
-    @property
-    def stages(self) -> Stages:
-        return self.search.stages
 
     def bound(self, missing: str) -> Bound | None:
         """Return the bound of a missing stage that is known because something is not used."""
