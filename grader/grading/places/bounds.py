@@ -14,7 +14,7 @@ from headcheck.grader.grading.places.flow import (
 )
 from headcheck.grader.grading.places.lines import JOINS, LineFinder
 from headcheck.grader.grading.places.matching import UNIT, Pattern
-from headcheck.grader.grading.places.search import SUMS, Searched
+from headcheck.grader.grading.places.search import SUMS, SearchReader
 from headcheck.grader.grading.places.stages import Kind, collect_needed, find_last
 from headcheck.grader.grading.places.unused import Unused
 
@@ -23,7 +23,7 @@ LACKING = "A weight that the statement asks for is missing."
 
 
 @dataclass(frozen=True, eq=False)
-class Bounder(Searched):
+class Bounder(SearchReader):
     """Bounds the mistake of a trace that was searched."""
 
     lines: LineFinder

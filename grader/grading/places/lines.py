@@ -10,7 +10,7 @@ from headcheck.grader.grading.places.flow import (
     list_between,
     sort_positions,
 )
-from headcheck.grader.grading.places.search import Searched
+from headcheck.grader.grading.places.search import SearchReader
 from headcheck.grader.grading.places.stages import collect_needed
 
 JOINS = ("stack", "cat", "concat")
@@ -18,7 +18,7 @@ JOINS = ("stack", "cat", "concat")
 
 
 @dataclass(frozen=True, eq=False)
-class LineFinder(Searched):
+class LineFinder(SearchReader):
     """Finds lines in a trace that was searched."""
 
     def list_lines(self, numbers: Iterable[int]) -> tuple[Position, ...]:

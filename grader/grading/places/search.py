@@ -258,7 +258,7 @@ class Search:
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class SearchReader:
     """Something that is read from a trace after it was searched."""
 
     search: Search

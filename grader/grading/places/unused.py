@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, sort_positions
 from headcheck.grader.grading.places.lines import LineFinder
-from headcheck.grader.grading.places.search import Searched
+from headcheck.grader.grading.places.search import SearchReader
 
 
 @dataclass(frozen=True, eq=False)
-class Unused(Searched):
+class Unused(SearchReader):
     """Looks for right numbers on which nothing that is returned rests."""
 
     lines: LineFinder
