@@ -92,7 +92,7 @@ def recognise(session: Session, submission: Submission, settings: Settings) -> R
     found: list[Recognised] = []
     for signature in _list_candidates(session, submission):
         try:
-            binding = open_mode.recognise(session, signature, settings)
+            binding, _ = open_mode.recognise(session, signature, settings)
         except SubmissionFailed as failed:
             failures.append(f"`{signature.name}` {failed.message}")
             continue

@@ -88,7 +88,7 @@ def match_by_flow(search: BindingSearch) -> Match | None:
     if search.signature.entry is not Entry.CLASS and not names_roles(search.signature.call):
         return None
     for probe in search.probes[:MAX_TRACED]:
-        flow = _trace(probe) if _gives_every_token(probe) else None
+        flow = trace_probe(probe) if _gives_every_token(probe) else None
         if flow is not None:
             with torch.no_grad():
                 found = _Reading(search, probe, flow).find_contract()
@@ -103,7 +103,8 @@ def _gives_every_token(probe: CallProbe) -> bool:
     return any(t.dim() == 3 and t.shape[:2] == tokens for t in probe.seen.outputs)
 
 
-def _trace(probe: CallProbe) -> Flow | None:
+def trace_probe(probe: CallProbe) -> Flow | None:
+    """Return the flow of one call of a probe's module; None if it cannot be traced."""
     module, x = probe.module, probe.seen.x
     assert isinstance(module, ChannelModule), "it is at the other end of a channel"
     with suppress(*ERRORS):

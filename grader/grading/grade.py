@@ -13,7 +13,6 @@ for each file in between:
 import contextlib
 import functools
 import gc
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import definitions, infer, open_mode
-from headcheck.grader.grading.attempts import Attempt, Repair, ask, judge, repeat_alone
+from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
     DefinitionGrader,
@@ -35,6 +34,9 @@ from headcheck.grader.grading.definition import (
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.helpers import judge_helpers
 from headcheck.grader.grading.infer import Inferred, Target
+from headcheck.grader.grading.layers import LayerJudge
+from headcheck.grader.grading.observed_layers import ObservedLayer
+from headcheck.grader.grading.other_form import has_other_form, reads_own_config
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
@@ -52,6 +54,7 @@ from headcheck.grader.grading.ungraded import (
 )
 from headcheck.grader.grading.unwritten import find_unwritten
 from headcheck.grader.reading.helpers import Helper
+from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from headcheck.grader.report.records import (
@@ -64,18 +67,7 @@ from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.calls import keep_one_mask
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.vocabulary import guess_quantity
-from headcheck.properties.families.constructor import the_config_holds_all_it_needs
-from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
-from headcheck.properties.property import Verdict
-from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
-
-MISSING_FIELD = re.compile(r"'\w*Config' object has no attribute")
-"""the error of a config that lacks a field"""
-OTHER_ARGUMENTS = re.compile(
-    r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
-)
-"""matches errors of a class that was called with arguments it does not take"""
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 
 def grade_file(
@@ -156,6 +148,7 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
         inferred,
         code=str(outline.get("code", "")),
         helpers=msgspec.convert(outline.get("helpers", ()), tuple[Helper, ...]),
+        classes=msgspec.convert(outline.get("classes", ()), tuple[LayerCode, ...]),
         padding=tuple(map(int, outline.get("padding", ()))),
     )
     if inferred.problem is None:
@@ -176,6 +169,8 @@ def grade_inferred(
     """
     grading = _Grading(session, submission, settings, inferred.signatures, emit)
     classes = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
+    layers = grading.grade_layers(classes, inferred)
+    classes += layers
     shown = grading.unrelated if classes else grading.unrecognised
     unjudged = note_unjudged(grading.unrecognised, shown)
     records = classes or grading.grade_others(inferred.functions)
@@ -204,6 +199,8 @@ class _Grading:
     """the definitions that only resemble an exercise by their names, with this exercise"""
     bindings: dict[str, Binding] = field(default_factory=dict)
     """the bindings of the classes that were recognised, by name"""
+    layers: dict[str, tuple[Signature, ObservedLayer]] = field(default_factory=dict)
+    """what was seen of classes that use attention without being attention, by name"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
     """the errors for definitions that are unchanged from the starter, by name"""
 
@@ -239,6 +236,19 @@ class _Grading:
         run = functools.partial(judge_helpers, *given)
         nothing = list[SubmissionRecord](), list[NoteRecord]()
         return fault.contain(run, nothing, SandboxError, BadContract)
+
+    def grade_layers(
+        self, records: Sequence[SubmissionRecord], inferred: Inferred
+    ) -> list[SubmissionRecord]:
+        """Return the records of layers around attention, which are unrecognised no more."""
+        if self.settings.exercise is not None:
+            return []
+        judge = LayerJudge(self.session, self.submission, inferred.classes, records)
+        run = functools.partial(judge.judge, self.layers)
+        made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
+        for record in made:
+            self.unrecognised.pop(record.name or "", None)
+        return made
 
     def _grade_by_forms(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
         """Return the record of a class by the mask, or order of axes, with which it loses most."""
@@ -278,7 +288,7 @@ class _Grading:
         attention answers no exercise.
         """
         target, asked = judged.attempt.target, self.settings.exercise is not None
-        own_config = not asked and _reads_own_config(judged.attempt.repair)
+        own_config = not asked and reads_own_config(judged.attempt.repair)
         if judged.attempt.repair is not None and not own_config:
             return None
         named = target.name == target.exercise.contract.name and not target.by_position
@@ -311,7 +321,7 @@ class _Grading:
 
     def _recognise(self, signature: Signature) -> Binding | None:
         try:
-            found = open_mode.recognise(self.session, signature, self.settings)
+            found, layer = open_mode.recognise(self.session, signature, self.settings)
         except SubmissionFailed as failed:
             self.failure = self.failure or (signature.name, failed)
             return None
@@ -319,6 +329,8 @@ class _Grading:
             self.bindings.setdefault(signature.name, found)
             return found
         self.unrecognised[signature.name] = found
+        if layer is not None:
+            self.layers[signature.name] = signature, layer
         return None
 
     def _is_foreign(self, target: Target) -> bool:
@@ -352,17 +364,6 @@ class _Grading:
         return record_error(self.session, *given)
 
 
-def _reads_own_config(repair: Repair | None) -> bool:
-    """Whether an answer reads a field that a config of the same file has, and the exercise's lacks.
-
-    An edit that puts this config in the place of the one that is given shows this.
-    """
-    if repair is None or not MISSING_FIELD.search(repair.stop.message):
-        return False
-    before, after = repair.edit.before, repair.edit.after
-    return guess_quantity(before) == "config" and after.isidentifier()
-
-
 def _compute_share(record: SubmissionRecord) -> float:
     return record.score / record.max_score if record.max_score else 0.0
 
@@ -370,26 +371,3 @@ def _compute_share(record: SubmissionRecord) -> float:
 def _simplify(path: str) -> str:
     """Return a path of a weight without what people write in several ways: `W_q` is `wq`."""
     return path.replace("_", "").lower()
-
-
-def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:
-    """Whether a definition's arguments, calls or results differ from the exercise's.
-
-    If this exercise was requested, or the definition has the exercise's name, an error within
-    `forward` counts as a mistake and not as another form. Otherwise a class that crashes at most
-    lengths might be taken for another kind of attention because of the remaining lengths.
-    """
-    form = (*FORM, the_config_holds_all_it_needs)
-    unmet = [v for v in verdicts if v.property in form and v.status not in NOT_FAILED]
-    if asked:
-        return any(v.status is Status.FAILED or _takes_others(v) for v in unmet)
-    return any(not (named and _crashes_in_forward(v)) for v in unmet)
-
-
-def _takes_others(unmet: Verdict) -> bool:
-    return OTHER_ARGUMENTS.search(unmet.message) is not None
-
-
-def _crashes_in_forward(unmet: Verdict) -> bool:
-    called = unmet.property is the_output_has_the_right_shape
-    return called and unmet.status is Status.CRASHED and not _takes_others(unmet)

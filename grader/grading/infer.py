@@ -15,6 +15,7 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_file
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.reading.helpers import Helper
+from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.report.records import ErrorRecord
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Contract, Entry
@@ -58,6 +59,8 @@ class Inferred:
     """a digest of the code of the file; empty if the file cannot be read"""
     helpers: tuple[Helper, ...] = ()
     """the functions whose names say that they make masks or tables"""
+    classes: tuple[LayerCode, ...] = ()
+    """what the code of its classes says"""
     padding: tuple[int, ...] = ()
     """the numbers that the file names as those of padding"""
 

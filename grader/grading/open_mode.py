@@ -9,6 +9,7 @@ from pathlib import Path
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.flow_binding import match_by_flow
 from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.observed_layers import ObservedLayer, observe_layer
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import describe_other_weights
 from headcheck.grader.sandbox.grader_side.session import Session
@@ -62,8 +63,12 @@ CASES = 12
 every check runs live."""
 
 
-def recognise(reading: Session, signature: Signature, settings: Settings) -> Binding | NotBound:
-    """Return the binding of a class, which is determined in a separate process.
+def recognise(
+    reading: Session, signature: Signature, settings: Settings
+) -> tuple[Binding | NotBound, ObservedLayer | None]:
+    """Return the binding of a class, and what is seen of one that is no attention itself.
+
+    Both are determined in a separate process.
 
     Raises SubmissionFailed if the class cannot be loaded, or if its process ends.
     """
@@ -72,7 +77,9 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Bin
     with contextlib.closing(session):
         session.load(signature.name)
         signature = settings.roles.add_to(signature)
-        return bind(ChannelSubject(session), signature, (match_by_name, match_by_flow))
+        found = bind(ChannelSubject(session), signature, (match_by_name, match_by_flow))
+        layer = observe_layer(found.probes, signature) if isinstance(found, NotBound) else None
+        return found, layer
 
 
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:

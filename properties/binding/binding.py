@@ -24,6 +24,7 @@ from headcheck.properties.binding.nearest import (
     lacks_import,
 )
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
+from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
@@ -103,6 +104,8 @@ class NotBound:
     """whether it needs a module that is not there, so that nothing is known of the class"""
     paths: frozenset[str] = frozenset()
     """the paths of its weights"""
+    probes: tuple[CallProbe, ...] = ()
+    """the calls that returned"""
 
 
 Explain = Callable[[BindingSearch], Match | None]
@@ -139,7 +142,7 @@ def _search(search: BindingSearch) -> tuple[BindingSearch, Match | None]:
     if match is None:
         search, match = _fix_scale(search) or (search, None)
     if match is not None and _is_wrong(match):
-        return _switch_on(search) or (search, match)
+        return _take_off(search, match) or _switch_on(search) or (search, match)
     return search, match
 
 
@@ -153,7 +156,8 @@ def _describe_search(search: BindingSearch, kind: str) -> NotBound:
     else:
         nearest = describe_failure(search)
     tried = f"{kind}: not judged" if kind else nearest
-    return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
+    paths, probes = frozenset(search.paths), tuple(search.probes)
+    return NotBound(tried, fault, lacks_import(search), paths, probes)
 
 
 def _settle(search: BindingSearch, match: Match) -> Binding:
@@ -223,6 +227,21 @@ def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
     return None
+
+
+def _take_off(search: BindingSearch, match: Match) -> tuple[BindingSearch, Match] | None:
+    """Return the search and the match of a class that adds its tokens to what a part gives.
+
+    Attention that adds them itself is wrong. But a layer does so around attention.
+    """
+    parts = {m.path.partition(".")[0] for m in match.contract.mappings if "." in m.path}
+    inside = all(m.path.count(".") > 1 for m in match.contract.mappings)
+    if {mistake.name for mistake in match.mistakes} != RESIDUAL or not inside or len(parts) != 1:
+        return None
+    own = replace(search.signature, adds_tokens=True)
+    inner = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
+    found = _find_certain(inner)
+    return None if found is None or _is_wrong(found) else (inner, found)
 
 
 def _has_role_beside(search: BindingSearch, norms: Collection[str]) -> bool:

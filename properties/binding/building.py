@@ -26,6 +26,8 @@ from headcheck.reference import rotary_angles
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24
 """the most values that a class may read from a config"""
+MAX_NUMBERS = 1 << 26
+"""the most numbers of a module that is built with another width: half a gigabyte"""
 KEPT = re.compile(r"(?!.*(cos|sin|freq|rot|rope|mask|bias|tril|pos)).*(cache|past|memory|history)")
 """names of tensors that keep what earlier calls computed"""
 KEPT_AXES = 3
@@ -101,8 +103,8 @@ def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
     shapes = [t.shape for t in built.tensors.values() if t.kind != "buffer" and len(t.shape) > 1]
     others = {size for shape in shapes for size in shape} - known
     widths = [w for w in others if w and w % built.case.heads == 0]
-    if len(widths) != 1:
-        return None
+    if len(widths) != 1 or widths[0] ** 2 * len(shapes) > MAX_NUMBERS:
+        return None  # that of a feed-forward, perhaps of many layers
     head_dim = widths[0] // built.case.heads
     case = replace(built.case, head_dim=head_dim, d_in=widths[0])
     return replace(built.constructor, square=True, inner=widths[0]), case

@@ -47,7 +47,14 @@ class CallProbe:
 
         Raises SubmissionFailed if its process ends.
         """
-        return self._observe(self.seen.x * TINY, self.seen.stored)
+        return self.observe(self.seen.x * TINY)
+
+    def observe(self, x: Tensor) -> Observation | None:
+        """Call the module for other tokens; None if it raises.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        return self._observe(x, self.seen.stored)
 
     def observe_other(self, module: Module) -> Observation | None:
         """Call a module with the same weights for other tokens; None if it raises.

@@ -25,6 +25,7 @@ from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
 from headcheck.grader.reading.fingerprints import fingerprint_definitions
 from headcheck.grader.reading.helpers import list_helpers, list_numbers_of_padding
+from headcheck.grader.reading.layer_code import list_layer_code
 from headcheck.grader.reading.outline import find_warnings, list_definitions
 from headcheck.grader.reading.slicing import (
     Position,
@@ -208,6 +209,7 @@ class WorkerRuntime(ObjectHost):
         outline = {
             "helpers": [asdict(each) for each in list_helpers(symbols)],
             "padding": list_numbers_of_padding(symbols),
+            "classes": [asdict(each) for each in list_layer_code(symbols)],
             "definitions": defined,
             "broken": broken,
             "variables": variables,

@@ -1,0 +1,243 @@
+"""What a call of a class that uses attention shows, beside the attention itself."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
+from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
+from headcheck.properties.binding.probe import STEADY, CallProbe
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.counting import count, join_words
+from headcheck.properties.terms.group import PropertyGroup
+
+MAX_STEPS = 2000
+"""a trace with as many steps may have been cut, and tells nothing of what a result rests on"""
+OF_TORCH = "multi_head_attention_forward"
+SHARING = re.compile(r"\b(shar|tie|same layer)", re.IGNORECASE)
+"""words that say that layers share their weights"""
+G = PropertyGroup
+
+
+@dataclass(frozen=True, slots=True)
+class LayerClaim:
+    """What is claimed of every layer."""
+
+    name: str
+    claim: str
+    expected: str
+    group: PropertyGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """How a layer breaks a claim, and the lines that do it."""
+
+    claim: LayerClaim
+    got: str
+    lines: tuple[Position, ...] = ()
+
+
+USED = LayerClaim(
+    "every_part_has_an_effect",
+    "Every part of the layer has an effect.",
+    "what every part computes goes into the output",
+    G.VALUES,
+)
+OWN = LayerClaim(
+    "each_layer_has_its_own_weights",
+    "Each layer of a list has its own weights.",
+    "a list holds several layers",
+    G.VALUES,
+)
+APART = LayerClaim(
+    "sequences_do_not_mix",
+    "A sequence does not depend on other sequences of the batch.",
+    "the first sequence stays the same when others change",
+    G.BATCH,
+)
+HIDDEN = LayerClaim(
+    "later_tokens_stay_hidden",
+    "Tokens that all attention hides have no effect on earlier tokens.",
+    "earlier tokens give the same when the last token changes",
+    G.MASK,
+)
+STEADY_CALLS = LayerClaim(
+    "calls_repeat",
+    "In evaluation mode, two calls with the same tokens give the same.",
+    "two calls with the same tokens give the same",
+    G.PURITY,
+)
+FINITE = LayerClaim("results_are_finite", "Results are finite.", "finite numbers", G.PRECISION)
+CLAIMS = (USED, OWN, APART, HIDDEN, STEADY_CALLS, FINITE)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedLayer:
+    """What a call of a class that uses attention has shown."""
+
+    attends: tuple[Position | None, ...]
+    """the lines on which it computes softmaxes or fused attention; None outside of the file"""
+    unread: tuple[str, ...]
+    """the paths of the weights that the call does not read"""
+    breaches: tuple[Breach, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> ObservedLayer | None:
+    """Return what a call of a class shows; None if it uses no attention, or cannot be traced.
+
+    Raises SubmissionFailed if its process ends.
+    """
+    for probe in probes[:1]:
+        flow = trace_probe(probe)
+        if flow is None or len(flow.steps) >= MAX_STEPS:
+            return None
+        reached = flow.walk_back(flow.returned)
+        attends = [n for n in sorted(reached) if flow.steps[n].kind in SOFTMAXES]
+        read = {path for path, _ in _iter_read(flow)}
+        unread = tuple(path for path in probe.built.tensors if path not in read)
+        breaches = (check(probe, flow, signature) for check in CHECKS)
+        return ObservedLayer(
+            tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
+            unread,
+            tuple(filter(None, breaches)) if attends else (),
+            tuple(_iter_remarks(probe)),
+        )
+    return None
+
+
+def _is_of_torch(flow: Flow, number: int) -> bool:
+    return flow.steps[number].kind == OF_TORCH
+
+
+def _iter_remarks(probe: CallProbe) -> Iterator[str]:
+    if probe.overwrites:
+        yield "its calls write over the tokens that they are given"
+    if _are_apart(probe, 1) and not _are_apart(probe, 0):
+        yield "it reads `(tokens, batch, width)`: if the batch comes first, this is a mistake"
+
+
+# ------------------------------------------------------------------ what a call and its trace show
+
+
+def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> Breach | None:
+    """Find parts whose results reach no result of the call, and which change none."""
+    reached = flow.walk_back(flow.returned)
+    dropped = {path: n for path, n in _iter_read(flow) if n not in reached}
+    parts = {path.rpartition(".")[0] or path: n for path, n in dropped.items()}
+    idle = {p: n for p, n in parts.items() if probe.ignores(p if p in dropped else f"{p}.")}
+    if not idle:
+        return None
+    used = [use for n in idle.values() for use in flow.uses[n]]
+    lines = {positions[-1] for n in used if (positions := flow.list_around(n))}
+    names = _name_parts(idle)
+    return Breach(USED, f"what {names} computes does not reach the output", tuple(sorted(lines)))
+
+
+def _iter_read(flow: Flow) -> Iterator[tuple[str, int]]:
+    """Yield the paths of the weights that a call reads, with their steps."""
+    for number, step in enumerate(flow.steps):
+        if step.kind.startswith(PARAMETER):
+            yield step.kind.removeprefix(PARAMETER), number
+
+
+def _name_parts(paths: Iterable[str]) -> str:
+    """Name layers by the beginnings of paths, up to the first number; of many, the first."""
+    first, *others = sorted({re.sub(r"(\.\d+)\..*", r"\1", path) for path in paths})
+    more = [count(len(others), "other part")] if len(others) > 2 else [f"`{o}`" for o in others]
+    return join_words([f"`{first}`", *more])
+
+
+def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> Breach | None:
+    """Find layers of a list that are one layer."""
+    if SHARING.search(f"{signature.doc} {signature.called_doc}"):
+        return None
+    pairs = zip(flow.shared[::2], flow.shared[1::2], strict=False)
+    same = [(one, other) for one, other in pairs if _are_of_one_list(one.path, other.path)]
+    if not same:
+        return None
+    one, other = same[0]
+    return Breach(
+        OWN,
+        f"{_name_parts([one.path, other.path])} are one layer",
+        tuple(sorted({*one.lines, *other.lines})),
+    )
+
+
+def _are_of_one_list(one: str, other: str) -> bool:
+    """Whether two paths differ only in a number."""
+    parts = zip(one.split("."), other.split("."), strict=False)
+    differ = [pair for pair in parts if pair[0] != pair[1]]
+    return len(differ) == 1 and all(part.isdigit() for part in differ[0])
+
+
+def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> Breach | None:
+    """Find sequences that depend on others, whichever of two axes is the batch."""
+    if not probe.batched or _are_apart(probe, 0) or _are_apart(probe, 1):
+        return None
+    return Breach(APART, "it changes with the tokens of the others")
+
+
+def _are_apart(probe: CallProbe, axis: int) -> bool:
+    """Whether what tokens give does not depend on tokens elsewhere on an axis."""
+    x, outputs = probe.seen.x, probe.seen.outputs
+    rows = [t.movedim(axis, 0) for t in outputs if t.shape[:2] == x.shape[:2]]
+    for one, others in ((slice(0, 1), slice(1, None)), (slice(1, None), slice(0, 1))):
+        changed = x.clone()
+        changed.movedim(axis, 0)[others] += 1
+        again = probe.observe(changed)
+        if again is None:
+            return True  # nothing is known
+        new = [t.movedim(axis, 0) for t in again.outputs if t.shape[:2] == x.shape[:2]]
+        if not all(torch.allclose(a[one], b[one]) for a, b in zip(rows, new, strict=True)):
+            return False
+    return True
+
+
+def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> Breach | None:
+    """Find later tokens that change earlier outputs, though all attention hides them."""
+    reached, tokens = flow.walk_back(flow.returned), probe.seen.x.shape[1]
+    attends = [n for n in reached if flow.steps[n].kind in SOFTMAXES]
+    hides = all(_hides_later(flow, n, tokens) for n in attends)
+    if not hides or probe.blind or not probe.has_effect(STEADY):
+        return None
+    return Breach(HIDDEN, "they change")
+
+
+def _hides_later(flow: Flow, number: int, tokens: int) -> bool:
+    recorded = flow.values.get(number)
+    if recorded is None or recorded.shape[-2:] != (tokens, tokens):
+        return False
+    weights = recorded.values.reshape(-1, tokens, tokens)
+    return not bool(weights.triu(1).any()) and bool(weights.isfinite().all())
+
+
+def _find_unsteady(probe: CallProbe, _: Flow, __: Signature) -> Breach | None:
+    if probe.has_effect(STEADY):
+        return None
+    return Breach(STEADY_CALLS, "they differ")
+
+
+def _find_infinite(probe: CallProbe, _: Flow, __: Signature) -> Breach | None:
+    if all(_is_finite(t) for t in probe.seen.outputs):
+        return None
+    return Breach(FINITE, "NaN or infinity, for a few ordinary tokens")
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return bool(tensor.isfinite().all())
+
+
+Check = Callable[[CallProbe, Flow, Signature], Breach | None]
+CHECKS: tuple[Check, ...] = (
+    _find_without_effect,
+    _find_shared,
+    _find_mixed,
+    _find_leak,
+    _find_unsteady,
+    _find_infinite,
+)

@@ -1,0 +1,78 @@
+"""What the code of a class says of a layer: which definitions, parts and masks it uses."""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from headcheck.grader.reading.parameters import is_bound
+from headcheck.grader.reading.symbol_table import (
+    DefinitionSite,
+    FunctionNode,
+    SymbolTable,
+    list_methods,
+)
+
+INDIRECT = re.compile(r"\b(getattr|vars|__dict__|_modules|(named_)?(children|modules))\b")
+"""ways to use an attribute without its name"""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCode:
+    """A class, as its code describes it."""
+
+    name: str
+    cell: int | None
+    first: int
+    last: int
+    uses: tuple[str, ...]
+    """the names of the definitions that it reads, and of those that these read"""
+    unread: tuple[tuple[str, int], ...]
+    """the attributes that its constructor sets and that nothing reads, with their lines"""
+    idle: tuple[tuple[str, int], ...]
+    """the parameters that its `forward` requires and never reads, with their lines"""
+
+
+def list_layer_code(symbols: SymbolTable) -> list[LayerCode]:
+    """Describe the classes of a submission."""
+    nodes = [inner for s in symbols.program.statements for inner in ast.walk(s.node)]
+    read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    sites = [each[-1] for each in symbols.definitions.values()]
+    return [_describe(symbols, site, read) for site in sites if isinstance(site.node, ast.ClassDef)]
+
+
+def _describe(symbols: SymbolTable, site: DefinitionSite, read: set[str]) -> LayerCode:
+    used = symbols.collect_reachable_definitions(site.node.name)
+    methods = {method.name: method for method in list_methods(site.node)}
+    indirect = any(INDIRECT.search(ast.unparse(each.node)) for each in used)
+    made = _list_set(methods["__init__"]) if "__init__" in methods and not indirect else {}
+    called = methods.get("forward")
+    return LayerCode(
+        site.node.name,
+        site.cell,
+        site.node.lineno,
+        site.node.end_lineno or site.node.lineno,
+        tuple(sorted({each.node.name for each in used} - {site.node.name})),
+        tuple((name, line) for name, line in made.items() if name not in read),
+        () if called is None else tuple(_list_idle(called, is_bound(site, called))),
+    )
+
+
+def _list_set(constructor: FunctionNode) -> dict[str, int]:
+    """Return the attributes of its first argument that a constructor sets, with their lines."""
+    own = constructor.args.args[0].arg if constructor.args.args else ""
+    targets = (n for n in ast.walk(constructor) if isinstance(n, ast.Attribute))
+    return {
+        each.attr: each.lineno
+        for each in targets
+        if isinstance(each.ctx, ast.Store)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == own
+    }
+
+
+def _list_idle(function: FunctionNode, bound: int) -> list[tuple[str, int]]:
+    taken = [*function.args.posonlyargs, *function.args.args]
+    required = taken[bound : len(taken) - len(function.args.defaults)]
+    names = [n for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name)]
+    read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+    return [(each.arg, each.lineno) for each in required if each.arg not in read]
