@@ -75,9 +75,8 @@ class LayerJudge:
         if not layer.attends or any(_is_within(code, at) for at in layer.attends if at):
             return ""
         own = [f"`{each.name}`" for each in self.judged if each.name in code.uses]
-        if None not in layer.attends:
-            return join_words(own)
-        return join_words([*own, "`torch.nn.MultiheadAttention`"])
+        torchs = ["`torch.nn.MultiheadAttention`"] if None in layer.attends else []
+        return join_words([*own, *torchs]) if own or torchs else ""
 
     def _find_all(
         self, code: LayerCode, signature: Signature, layer: ObservedLayer

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
-from headcheck.properties.binding.probe import STEADY, CallProbe
+from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import count, join_words
 from headcheck.properties.terms.group import PropertyGroup
@@ -184,26 +184,32 @@ def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> Breach | None:
 
 def _are_apart(probe: CallProbe, axis: int) -> bool:
     """Whether what tokens give does not depend on tokens elsewhere on an axis."""
-    x, outputs = probe.seen.x, probe.seen.outputs
-    rows = [t.movedim(axis, 0) for t in outputs if t.shape[:2] == x.shape[:2]]
-    for one, others in ((slice(0, 1), slice(1, None)), (slice(1, None), slice(0, 1))):
-        changed = x.clone()
-        changed.movedim(axis, 0)[others] += 1
-        again = probe.observe(changed)
-        if again is None:
-            return True  # nothing is known
-        new = [t.movedim(axis, 0) for t in again.outputs if t.shape[:2] == x.shape[:2]]
-        if not all(torch.allclose(a[one], b[one]) for a, b in zip(rows, new, strict=True)):
-            return False
-    return True
+    first, others = slice(0, 1), slice(1, None)
+    return _is_untouched(probe, axis, first, others) and _is_untouched(probe, axis, others, first)
+
+
+def _is_untouched(probe: CallProbe, axis: int, kept: slice, turned: slice) -> bool:
+    """Whether a part of the output stays the same if other tokens are turned around.
+
+    A number added to all of a token would not show behind a norm.
+    """
+    changed = probe.seen.x.clone()
+    rows = changed.movedim(axis, 0)
+    rows[turned] = rows[turned].flip(-1)
+    again, shape = probe.observe(changed), changed.shape[:2]
+    pairs = zip(probe.seen.outputs, () if again is None else again.outputs, strict=False)
+    laid = [
+        [t.movedim(axis, 0)[kept] for t in pair] for pair in pairs if pair[0].shape[:2] == shape
+    ]
+    return all(one.shape == other.shape and torch.allclose(one, other) for one, other in laid)
 
 
 def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> Breach | None:
     """Find later tokens that change earlier outputs, though all attention hides them."""
-    reached, tokens = flow.walk_back(flow.returned), probe.seen.x.shape[1]
-    attends = [n for n in reached if flow.steps[n].kind in SOFTMAXES]
+    tokens = probe.seen.x.shape[1]
+    attends = [n for n in flow.walk_back(flow.returned) if flow.steps[n].kind in SOFTMAXES]
     hides = all(_hides_later(flow, n, tokens) for n in attends)
-    if not hides or probe.blind or not probe.has_effect(STEADY):
+    if not hides or _is_untouched(probe, 1, slice(0, tokens - 1), slice(tokens - 1, None)):
         return None
     return Breach(HIDDEN, "they change")
 
@@ -217,7 +223,9 @@ def _hides_later(flow: Flow, number: int, tokens: int) -> bool:
 
 
 def _find_unsteady(probe: CallProbe, _: Flow, __: Signature) -> Breach | None:
-    if probe.has_effect(STEADY):
+    """Find calls that differ, because of random numbers or of what is kept."""
+    again = [probe.observe(probe.seen.x, seed) for seed in (1, 2)]
+    if all(each is None or each.is_like(probe.seen) for each in again):
         return None
     return Breach(STEADY_CALLS, "they differ")
 

@@ -1,4 +1,4 @@
-"""Tell whether a class has another form than an exercise asks for, and is judged in its own terms."""
+"""Tell whether a class has another form than an exercise asks for, and needs its own terms."""
 
 import re
 from collections.abc import Sequence

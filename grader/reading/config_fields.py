@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -9,6 +10,8 @@ from headcheck.grader.reading.symbol_table import SymbolTable, list_methods
 
 MIN_SHARED = 2
 """the least number of fields by which a class is taken for a config"""
+LIMIT = re.compile(r"soft_?cap", re.IGNORECASE)
+"""in the name of a limit of scores"""
 Default = bool | float | str | None
 
 
@@ -16,7 +19,8 @@ Default = bool | float | str | None
 def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping[str, Default]:
     """Return the defaults of the class that shares most of these fields, where they are literals.
 
-    Integers are left out: nearly all of them are sizes, which do not fit other sizes. So is a class
+    Integers are left out: nearly all of them are sizes, which do not fit other sizes. A limit of
+    scores is left out, because it must be known to whoever judges the class. So is a class
     that shares one field only, unless no more were named.
     """
     classes = [sites[-1].node for sites in symbols.definitions.values()]
@@ -25,7 +29,8 @@ def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping
     if len(own.keys() & names) < min(MIN_SHARED, len(names)):
         return {}
     read = {name: _read_literal(value) for name, value in own.items()}
-    return {n: v for n, v in read.items() if v is None or isinstance(v, bool | float | str)}
+    known = {n: v for n, v in read.items() if not LIMIT.search(n)}
+    return {n: v for n, v in known.items() if v is None or isinstance(v, bool | float | str)}
 
 
 def _iter_fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:

@@ -49,12 +49,12 @@ class CallProbe:
         """
         return self.observe(self.seen.x * TINY)
 
-    def observe(self, x: Tensor) -> Observation | None:
-        """Call the module for other tokens; None if it raises.
+    def observe(self, x: Tensor, seed: int | None = None) -> Observation | None:
+        """Call the module for other tokens, or with other random numbers; None if it raises.
 
         Raises SubmissionFailed if its process ends.
         """
-        return self._observe(x, self.seen.stored)
+        return self._observe(x, self.seen.stored, seed)
 
     def observe_other(self, module: Module) -> Observation | None:
         """Call a module with the same weights for other tokens; None if it raises.
@@ -102,7 +102,8 @@ class CallProbe:
         Raises SubmissionFailed if its process ends.
         """
         stored = self.seen.stored
-        other = {path: 2 * t for path, t in stored.items() if path.startswith(prefix)}
+        begun = {path: t for path, t in stored.items() if path.startswith(prefix)}
+        other = {path: 2 * t for path, t in begun.items() if t.is_floating_point()}
         again = self._observe(self.seen.x, {**stored, **other}) if other else None
         return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
 
@@ -117,11 +118,13 @@ class CallProbe:
         self.module.write({path: stored})
         return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
 
-    def _observe(self, x: Tensor, weights: Mapping[str, Tensor]) -> Observation | None:
+    def _observe(
+        self, x: Tensor, weights: Mapping[str, Tensor], seed: int | None = None
+    ) -> Observation | None:
         given = x if self.batched else x[0]
         try:
             self.module.write(weights)
-            outputs = self.module.forward([given.clone()], CallOptions()).outputs
+            outputs = self.module.forward([given.clone()], CallOptions(seed=seed)).outputs
         except SubmissionFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise

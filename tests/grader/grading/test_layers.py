@@ -1,0 +1,231 @@
+"""Layers around attention are judged by what holds for every layer, and by nothing else."""
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.observed_layers import ObservedLayer, observe_layer
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.layer_code import LayerCode, list_layer_code
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.properties.binding.calls import set_given_aside
+from headcheck.properties.binding.search import BindingSearch
+from headcheck.properties.binding.ways import MAX_STEPS
+from tests.forms.bank import open_class
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import SandboxDriver
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+HEAD = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+"""
+OWN = """
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(later, float("-inf")).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+"""
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.attn = Attention(dim, heads)
+        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        {step}
+"""
+STACK = """
+class Stack(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.layers = nn.ModuleList({made})
+
+    def forward(self, x):
+        for layer in self.layers:
+            {step}
+        return out
+"""
+OF_TORCH = """
+class Layer(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(dim, heads{option})
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x):
+        {step}
+        return self.norm(x + self.attn(x, x, x, attn_mask=hidden)[0])
+"""
+PRE_NORM = "return x + self.mlp(self.norm2(x))"
+EACH = "[Attention(dim, heads) for _ in range(2)]"
+ALL_SEE = "hidden = None"
+CAUSAL = "hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).{}"
+
+
+def observe(source: str, name: str) -> ObservedLayer:
+    subject, signature = open_class(HEAD + source, name)
+    search = BindingSearch(subject, set_given_aside(signature), steps=MAX_STEPS - 300)
+    list(search.iter_matches())
+    found = observe_layer(search.probes, signature)
+    assert found is not None
+    return found
+
+
+def describe(source: str) -> dict[str, LayerCode]:
+    symbols = build_symbol_table(read_source((HEAD + source).encode(), "py"))
+    return {each.name: each for each in list_layer_code(symbols)}
+
+
+# ---------------------------------------------------------------------------- what calls show
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (OWN + BLOCK.format(step=PRE_NORM), "Block"),
+        (OWN + BLOCK.format(step="return self.norm2(x + self.mlp(x))"), "Block"),
+        (OWN + STACK.format(made=EACH, step="x = out = layer(x)"), "Stack"),
+        (OF_TORCH.format(option=", batch_first=True", step=ALL_SEE), "Layer"),
+        (OF_TORCH.format(option=", batch_first=True", step=CAUSAL.format("triu(1)")), "Layer"),
+    ],
+    ids=["pre-norm", "post-norm", "stack", "of torch", "of torch, causal"],
+)
+def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
+    layer = observe(source, name)
+    assert layer.attends
+    assert layer.breaches == ()
+    assert layer.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "claim", "got"),
+    [
+        (
+            OWN + STACK.format(made=EACH, step="out = layer(x)"), "Stack",
+            "every_part_has_an_effect", "what `layers.0` computes does not reach the output",
+        ),
+        (
+            OWN + STACK.format(made="[Attention(dim, heads)] * 2", step="x = out = layer(x)"),
+            "Stack", "each_layer_has_its_own_weights", "`layers.0` and `layers.1` are one layer",
+        ),
+        (
+            OWN + BLOCK.format(step="return x + self.mlp(self.norm2(x - x.mean(0)))"), "Block",
+            "sequences_do_not_mix", "it changes with the tokens of the others",
+        ),
+        (
+            OWN + BLOCK.format(step="return x + self.mlp(self.norm2(x - x.mean(1, True)))"),
+            "Block", "later_tokens_stay_hidden", "they change",
+        ),
+        (
+            OWN + BLOCK.format(step="return x + F.dropout(self.mlp(self.norm2(x)), 0.5)"),
+            "Block", "calls_repeat", "they differ",
+        ),
+        (
+            OF_TORCH.format(option=", batch_first=True", step=CAUSAL.format("tril()")), "Layer",
+            "results_are_finite", "NaN or infinity, for a few ordinary tokens",
+        ),
+    ],
+    ids=["dropped", "one layer", "batch", "later tokens", "random", "inverted mask"],
+)  # fmt: skip
+def test_a_wrong_layer_breaks_a_claim(source: str, name: str, claim: str, got: str) -> None:
+    told = {each.claim.name: each.got for each in observe(source, name).breaches}
+    assert told[claim] == got
+
+
+def test_layers_that_say_that_they_share_weights_may_do_so() -> None:
+    stack = STACK.format(made="[Attention(dim, heads)] * 2", step="x = out = layer(x)")
+    said = stack.replace("def forward(self, x):\n", 'def forward(self, x):\n        "Shares."\n')
+    assert observe(OWN + said, "Stack").breaches == ()
+
+
+def test_tokens_before_the_batch_are_remarked() -> None:
+    layer = observe(OF_TORCH.format(option="", step=ALL_SEE), "Layer")
+    assert layer.breaches == ()
+    [remark] = layer.remarks
+    assert remark.startswith("it reads `(tokens, batch, width)`")
+
+
+def test_writing_over_the_tokens_is_remarked() -> None:
+    layer = observe(OWN + BLOCK.format(step="return x.add_(self.mlp(self.norm2(x)))")
+                    .replace("x = x + self.attn", "x += self.attn"), "Block")  # fmt: skip
+    assert "its calls write over the tokens that they are given" in layer.remarks
+
+
+def test_what_uses_no_attention_is_no_layer_around_it() -> None:
+    plain = BLOCK.format(step=PRE_NORM).replace("Attention(dim, heads)", "nn.Linear(dim, dim)")
+    assert observe(plain, "Block").attends == ()
+
+
+# ----------------------------------------------------------------------------- what code says
+
+
+def test_code_tells_what_is_never_read() -> None:
+    block = BLOCK.format(step="return x + self.mlp(self.norm1(x))")
+    found = describe(OWN + block.replace("def forward(self, x)", "def forward(self, x, mask)"))
+    assert [name for name, _ in found["Block"].unread] == ["norm2"]
+    assert [name for name, _ in found["Block"].idle] == ["mask"]
+    assert found["Block"].uses == ("Attention",)
+
+
+@pytest.mark.parametrize("use", ["getattr(self, 'norm2')", "list(self.children())[2]"])
+def test_what_may_be_read_by_another_name_is_not_unread(use: str) -> None:
+    found = describe(OWN + BLOCK.format(step=f"return x + self.mlp({use}(x))"))
+    assert found["Block"].unread == ()
+
+
+# ------------------------------------------------------------------------------ whole records
+
+
+def grade(
+    sandbox: "SandboxDriver", folder: Path, source: str
+) -> dict[str | None, SubmissionRecord]:
+    path = folder / "ada.py"
+    path.write_text(textwrap.dedent(HEAD + source), encoding="utf-8")
+    [handed_in] = find_submissions([str(path)])
+    records = grade_file_or_raise(sandbox.server, handed_in, Settings())
+    return {record.name: record for record in records}
+
+
+def test_a_layer_has_a_record_beside_its_attention(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    records = grade(sandbox, tmp_path, OWN + BLOCK.format(step="return x + self.mlp(x)"))
+    assert records["Attention"].status == "passed"
+    block = records["Block"]
+    assert (block.status, block.max_score) == ("failed", 10)
+    assert "nothing reads `norm2`" in block.properties[0].message
+    assert block.place is not None
+    assert [each.line for each in block.place.lines] == [24]
+    assert block.notes[0].message == (
+        "judged as a layer around `Attention`, by what holds for every layer"
+    )
+
+
+def test_a_layer_around_wrong_attention_is_not_judged(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    wrong = OWN.replace("q.shape[-1] ** 0.5", "q.shape[-1]")
+    records = grade(sandbox, tmp_path, wrong + BLOCK.format(step="return x + self.mlp(x)"))
+    assert set(records) == {"Attention"}
