@@ -264,7 +264,13 @@ class _Roles:
             fixed = (n for n in step.sources if n not in self._computed)
             return all(self._is_mask(n, MASKED) for n in fixed)
         looks_up = {"embedding"} if self.contract.has(Capability.RELATIVE) else ()
-        extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ()), looks_up
+        gates = {"sigmoid"} if self.contract.has(Capability.GATED) else ()
+        extra = (
+            (TURNING if self._turns else ()),
+            (NORMING if self.contract.norm else ()),
+            looks_up,
+            gates,
+        )
         if step.kind in NORMALISING:
             return bool(self._exponentials) and number in self._scored
         plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
@@ -304,8 +310,19 @@ class _Roles:
         single = all(math.prod(self.flow.steps[n].shape) == 1 for n in fixed)
         masks = all(self._is_mask(n, 0.0) for n in fixed)
         if not fixed:
-            return bool(self.contract.norm) or number in self.flow.walk_on(self._exponentials)
+            divides = number in self.flow.walk_on(self._exponentials)
+            return bool(self.contract.norm) or divides or self._gates_heads(number)
         return single or masks or self._turns or bool(self.contract.norm)
+
+    def _gates_heads(self, number: int) -> bool:
+        """Whether a product is of a gate and of what heads attend to; other gates may be meant."""
+        steps = self.flow.steps
+        sigmoids = (n for n in self.slice if steps[n].kind == "sigmoid")
+        softmaxes = (n for n in self.slice if steps[n].kind in SOFTMAXES)
+        gates, attended = self.flow.walk_on(sigmoids), self.flow.walk_on(softmaxes)
+        layers = (n for n in attended if steps[n].kind == "linear")
+        sources = {*steps[number].sources}
+        return bool(sources & gates - attended and sources & attended - self.flow.walk_on(layers))
 
     def _is_mask(self, number: int, lowest: float) -> bool:
         """Whether a tensor holds only 0 and 1, or 0 and numbers that hide."""

@@ -298,7 +298,10 @@ def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleSt
     if s.p.W_gate is not None:
         asked = split_heads(ask_gate(s.x, s.p), heads)
         needs = "entered" if "entered" in stages else "xq"
-        yield "gate", OracleStage("inputs of the gate", asked, "bhtw", (needs,), Kind.PRODUCT)
+        if torch.equal(asked, asked[..., :1].expand_as(asked)):  # a head has one number for all
+            asked = asked[..., 0]
+        axes = "bhtw"[: asked.dim()]
+        yield "gate", OracleStage("inputs of the gate", asked, axes, (needs,), Kind.PRODUCT)
         gated = split_heads(s.context, heads)
         yield "gated", OracleStage("gated outputs", gated, "bhtw", (last, "gate"))
         last = "gated"
