@@ -55,8 +55,8 @@ OWN = LayerClaim(
 )
 APART = LayerClaim(
     "sequences_do_not_mix",
-    "A sequence does not depend on other sequences of the batch.",
-    "the first sequence stays the same when others change",
+    "A sequence depends neither on the others of the batch nor on its place.",
+    "the output of a sequence is the same in every batch",
     G.BATCH,
 )
 HIDDEN = LayerClaim(
@@ -177,15 +177,23 @@ def _are_of_one_list(one: str, other: str) -> bool:
 
 def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> Breach | None:
     """Find sequences that depend on others, whichever of two axes is the batch."""
-    if not probe.batched or _are_apart(probe, 0) or _are_apart(probe, 1):
+    x, outputs = probe.seen.x, probe.seen.outputs
+    if not probe.batched or not _keep_rows(outputs, x, 0) or probe.observe(x.flip(0)) is None:
         return None
-    return Breach(APART, "it changes with the tokens of the others")
+    if _are_apart(probe, 0) or _are_apart(probe, 1):
+        return None
+    return Breach(APART, "it changes with the others, or with its place")
 
 
 def _are_apart(probe: CallProbe, axis: int) -> bool:
-    """Whether what tokens give does not depend on tokens elsewhere on an axis."""
+    """Whether outputs depend on no other tokens along an axis, nor on their places there."""
     first, others = slice(0, 1), slice(1, None)
-    return _is_untouched(probe, axis, first, others) and _is_untouched(probe, axis, others, first)
+    turned = [t.flip(axis) for t in _list_outputs(probe, probe.seen.x.flip(axis), axis)]
+    return (
+        _are_close(turned, _keep_rows(probe.seen.outputs, probe.seen.x, axis))
+        and _is_untouched(probe, axis, first, others)
+        and _is_untouched(probe, axis, others, first)
+    )
 
 
 def _is_untouched(probe: CallProbe, axis: int, kept: slice, turned: slice) -> bool:
@@ -196,12 +204,26 @@ def _is_untouched(probe: CallProbe, axis: int, kept: slice, turned: slice) -> bo
     changed = probe.seen.x.clone()
     rows = changed.movedim(axis, 0)
     rows[turned] = rows[turned].flip(-1)
-    again, shape = probe.observe(changed), changed.shape[:2]
-    pairs = zip(probe.seen.outputs, () if again is None else again.outputs, strict=False)
-    laid = [
-        [t.movedim(axis, 0)[kept] for t in pair] for pair in pairs if pair[0].shape[:2] == shape
-    ]
-    return all(one.shape == other.shape and torch.allclose(one, other) for one, other in laid)
+    before = _keep_rows(probe.seen.outputs, changed, axis)
+    pairs = before, _list_outputs(probe, changed, axis)
+    return _are_close(*([t.movedim(axis, 0)[kept] for t in each] for each in pairs))
+
+
+def _list_outputs(probe: CallProbe, x: Tensor, axis: int) -> list[Tensor]:
+    """Return what a call gives for other tokens; none if it raises."""
+    again = probe.observe(x)
+    return [] if again is None else _keep_rows(again.outputs, x, axis)
+
+
+def _keep_rows(outputs: Sequence[Tensor], x: Tensor, axis: int) -> list[Tensor]:
+    """Return the outputs with a row for each sequence; along the second axis, for each token."""
+    return [t for t in outputs if t.shape[: axis + 1] == x.shape[: axis + 1]]
+
+
+def _are_close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Whether there are tensors, and they equal others."""
+    pairs = list(zip(some, others, strict=False))
+    return bool(pairs) and all(a.shape == b.shape and torch.allclose(a, b) for a, b in pairs)
 
 
 def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> Breach | None:
@@ -209,6 +231,8 @@ def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> Breach | None:
     tokens = probe.seen.x.shape[1]
     attends = [n for n in flow.walk_back(flow.returned) if flow.steps[n].kind in SOFTMAXES]
     hides = all(_hides_later(flow, n, tokens) for n in attends)
+    if not _keep_rows(probe.seen.outputs, probe.seen.x, 1):
+        return None  # tokens are pooled
     if not hides or _is_untouched(probe, 1, slice(0, tokens - 1), slice(tokens - 1, None)):
         return None
     return Breach(HIDDEN, "they change")

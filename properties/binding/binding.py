@@ -27,6 +27,7 @@ from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.token_ids import call_with_ids
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.binding.ways import EXACT, MAX_STEPS
 from headcheck.properties.contracts.contract import Contract, Entry
@@ -156,7 +157,8 @@ def _describe_search(search: BindingSearch, kind: str) -> NotBound:
     else:
         nearest = describe_failure(search)
     tried = f"{kind}: not judged" if kind else nearest
-    paths, probes = frozenset(search.paths), tuple(search.probes)
+    paths = frozenset(search.paths)
+    probes = tuple(search.probes) or tuple(filter(None, [call_with_ids(search)]))
     return NotBound(tried, fault, lacks_import(search), paths, probes)
 
 

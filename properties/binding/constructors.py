@@ -30,11 +30,18 @@ OTHERS: Mapping[str, int | str] = {
     "max_batch": 128,
     "layer_idx": 0,
     "layer_id": 0,
-    "depth": 1,
     "q_lora_rank": 0,
     "device": "cpu",
 }
 """values for other required arguments, by name"""
+OF_MODELS = (
+    (re.compile(r"(^|_)vocab(ulary)?(_?(size|sz))?$|^n_?vocab|num_embeddings"), 17),
+    (re.compile(r"(^|_)(n|num|nb)_?(\w+_)?(layers?|blocks)$|^depth$"), 2),
+    (re.compile(r"(^|_)(n|num)_?(classes|labels)$"), 3),
+    (re.compile(r"d_?ff(n)?|dim_?feed_?forward|(ffn?|mlp|feed_?forward)_?(hidden_?)?(dim|size)|"
+                r"intermediate_(dim|size)|d_inner|n_inner"), 20),
+)  # fmt: skip
+"""names of arguments of models and blocks, and values that fit any other sizes"""
 ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
 BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
 RELATIVE = re.compile(r"rel(ative)?_(\w+_)?(bias|table)")
@@ -216,7 +223,8 @@ def _get_other(name: str, usual: float | None = None) -> float | str | None:
         return 32
     if FARTHEST.search(name):
         return 128
-    return OTHERS.get(name, 1.0 if WHOLE.search(name) else usual)
+    of_models = (value for named, value in OF_MODELS if named.search(name.lower()))
+    return OTHERS.get(name, next(of_models, 1.0 if WHOLE.search(name) else usual))
 
 
 def resolve_fields(fields: Sequence[Argument]) -> Constructor:

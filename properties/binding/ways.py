@@ -57,9 +57,7 @@ class Ways:
     def iter_probes(self, built: Built) -> Iterator[CallProbe]:
         """Yield the results of a constructed class, called in one form after another."""
         self.paths |= {path for path, info in built.tensors.items() if info.kind != "buffer"}
-        count = sum(math.prod(built.tensors[path].shape) for path in self.paths & {*built.tensors})
-        if count > MAX_NUMEL:
-            self.failures.append(f"it has {count:,} parameters: too many to be recognised")
+        if self.is_too_large(built):
             return
         built = self._complete_for_calls(built)
         answered: set[tuple[object, ...]] = set()
@@ -76,6 +74,14 @@ class Ways:
                     if not form.mask.required:
                         answered.add((form.inputs, False, given))
                     yield probe
+
+    def is_too_large(self, built: Built) -> bool:
+        """Whether a module has too many parameters to overwrite them."""
+        numbers = (math.prod(t.shape) for t in built.tensors.values() if t.kind != "buffer")
+        if (count := sum(numbers)) <= MAX_NUMEL:
+            return False
+        self.failures.append(f"it has {count:,} parameters: too many to be recognised")
+        return True
 
     def _iter_ways(self, built: Built) -> Iterator[tuple[Sizes, CallForm]]:
         """Yield sizes that differ in the width of tokens, each with the forms of a call."""

@@ -16,6 +16,7 @@ from headcheck.grader.reading.symbol_table import build_symbol_table
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.search import BindingSearch
+from headcheck.properties.binding.token_ids import call_with_ids
 from headcheck.properties.binding.ways import MAX_STEPS
 from tests.forms.bank import open_class
 
@@ -84,11 +85,28 @@ ALL_SEE = "hidden = None"
 CAUSAL = "hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).{}"
 
 
+MODEL = """
+class Model(nn.Module):
+    def __init__(self, vocab_size, dim, heads, max_len, num_layers=2):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocab_size, dim), nn.Embedding(max_len, dim)
+        self.layers = nn.ModuleList(Attention(dim, heads) for _ in range(num_layers))
+        self.head = nn.Linear(dim, vocab_size)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = x + layer(x)
+        return {result}
+"""
+
+
 def observe(source: str, name: str) -> ObservedLayer:
     subject, signature = open_class(HEAD + source, name)
     search = BindingSearch(subject, set_given_aside(signature), steps=MAX_STEPS - 300)
     list(search.iter_matches())
-    found = observe_layer(search.probes, signature)
+    called = search.probes or [call_with_ids(search)]
+    found = observe_layer([probe for probe in called if probe is not None], signature)
     assert found is not None
     return found
 
@@ -107,10 +125,12 @@ def describe(source: str) -> dict[str, LayerCode]:
         (OWN + BLOCK.format(step=PRE_NORM), "Block"),
         (OWN + BLOCK.format(step="return self.norm2(x + self.mlp(x))"), "Block"),
         (OWN + STACK.format(made=EACH, step="x = out = layer(x)"), "Stack"),
+        (OWN + MODEL.format(result="self.head(x)"), "Model"),
+        (OWN + MODEL.format(result="self.head(x.mean(1))"), "Model"),
         (OF_TORCH.format(option=", batch_first=True", step=ALL_SEE), "Layer"),
         (OF_TORCH.format(option=", batch_first=True", step=CAUSAL.format("triu(1)")), "Layer"),
     ],
-    ids=["pre-norm", "post-norm", "stack", "of torch", "of torch, causal"],
+    ids=["pre-norm", "post-norm", "stack", "model", "classifier", "of torch", "of torch, causal"],
 )
 def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
     layer = observe(source, name)
@@ -132,7 +152,14 @@ def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
         ),
         (
             OWN + BLOCK.format(step="return x + self.mlp(self.norm2(x - x.mean(0)))"), "Block",
-            "sequences_do_not_mix", "it changes with the tokens of the others",
+            "sequences_do_not_mix", "it changes with the others, or with its place",
+        ),
+        (
+            OWN + MODEL.format(result="self.head(x.mean(1))").replace(
+                "self.places(torch.arange(ids.shape[1]))",
+                "self.places(torch.arange(len(ids)))[:, None]",
+            ),
+            "Model", "sequences_do_not_mix", "it changes with the others, or with its place",
         ),
         (
             OWN + BLOCK.format(step="return x + self.mlp(self.norm2(x - x.mean(1, True)))"),
@@ -147,7 +174,10 @@ def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
             "results_are_finite", "NaN or infinity, for a few ordinary tokens",
         ),
     ],
-    ids=["dropped", "one layer", "batch", "later tokens", "random", "inverted mask"],
+    ids=[
+        "dropped", "one layer", "batch", "places along the batch", "later tokens", "random",
+        "inverted mask",
+    ],
 )  # fmt: skip
 def test_a_wrong_layer_breaks_a_claim(source: str, name: str, claim: str, got: str) -> None:
     told = {each.claim.name: each.got for each in observe(source, name).breaches}
