@@ -105,8 +105,8 @@ def observe(source: str, name: str) -> ObservedLayer:
     subject, signature = open_class(HEAD + source, name)
     search = BindingSearch(subject, set_given_aside(signature), steps=MAX_STEPS - 300)
     list(search.iter_matches())
-    called = search.probes or [call_with_ids(search)]
-    found = observe_layer([probe for probe in called if probe is not None], signature)
+    called = search.probes or list(filter(None, [call_with_ids(search)]))
+    found = observe_layer(called, signature)
     assert found is not None
     return found
 
