@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.claim_records import MAX_RECORDS, record_findings
+from headcheck.grader.grading.claims import Claim, Finding
 from headcheck.grader.grading.helper_calls import (
     OF_TABLES,
     HelperCall,
@@ -23,35 +24,16 @@ from headcheck.grader.grading.helper_calls import (
 from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.grading.made_masks import ask_about_masks
 from headcheck.grader.grading.made_tables import ask_about_tables
-from headcheck.grader.grading.open_mode import SLUG
 from headcheck.grader.grading.places.locate import MAX_LINES
-from headcheck.grader.grading.places.wording import name_lines
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.reading.submission import Submission
-from headcheck.grader.report.records import (
-    LineRecord,
-    NoteRecord,
-    PlaceRecord,
-    PropertyRecord,
-    SubmissionRecord,
-    shorten,
-)
+from headcheck.grader.report.records import NoteRecord, SubmissionRecord, shorten
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.violations.violation import (
-    Status,
-    SubmissionFailed,
-    Violation,
-    ViolationKind,
-)
-
-POINTS = 10.0
-"""the points of one such function"""
-MAX_HELPERS = 8
-"""the most functions of a file that are judged"""
+from headcheck.properties.violations.violation import SubmissionFailed
 
 
 def judge_helpers(
@@ -71,7 +53,7 @@ def judge_helpers(
     if _take_several_masks(inferred, contracts):  # whose polarities may differ
         ordered = [replace(each, passed=False) for each in ordered]
     asked = [(each, _ask(each, contracts, inferred.padding)) for each in ordered]
-    for helper, questions in [pair for pair in asked if pair[1]][:MAX_HELPERS]:
+    for helper, questions in [pair for pair in asked if pair[1]][:MAX_RECORDS]:
         if wrong & {*helper.calls}:
             continue  # what it makes is wrong for the same reason
         limits = settings.get_limits(settings.exercise)
@@ -135,44 +117,12 @@ def _record(
     answer: tuple[HelperQuestion, HelperFinding],
     began: float,
 ) -> SubmissionRecord:
+    """Return the record of a function, with its lines if it is wrong and they are few."""
     question, judged = answer
-    status, earned = (Status.PASSED, POINTS) if judged.is_right else (Status.FAILED, 0.0)
-    given = question.claim, question.group.value, status.value, earned, POINTS
-    called = f"judged by its name, called with {question.call}"
-    record = SubmissionRecord(
-        file=submission.display_path,
-        student=submission.student,
-        exercise=SLUG,
-        name=helper.name,
-        score=earned,
-        max_score=POINTS,
-        status=status.value,
-        seconds=time.monotonic() - began,
-        properties=(PropertyRecord("what_it_makes_is_right", *given),),
-        notes=(NoteRecord("recognised", shorten(called)),),
-    )
-    return record if judged.is_right else _tell(record, session, helper, answer)
-
-
-def _tell(
-    record: SubmissionRecord,
-    session: Session,
-    helper: Helper,
-    answer: tuple[HelperQuestion, HelperFinding],
-) -> SubmissionRecord:
-    """Return the record of a wrong function with what it makes, and its lines if they are few."""
-    (question, judged), [prop] = answer, record.properties
-    told = judged.expected, judged.got, "", question.claim, str(question.call)
-    violation = Violation(ViolationKind.VALUE, *told)
-    message, words = shorten(str(violation)), shorten(violation.redacted_message)
-    told_prop = replace(prop, message=message, words=words, case=str(question.call))
+    claim = Claim("what_it_makes_is_right", question.claim, question.group)
     lines = helper.lines if len(helper.lines) <= MAX_LINES else (helper.line,)
-    places = [(helper.cell, line) for line in lines]
-    return replace(
-        record,
-        properties=(told_prop,),
-        place=PlaceRecord(
-            f"Look at {name_lines(places)}.", tuple(LineRecord(*place) for place in places)
-        ),
-        source=collect_excerpts(session, places),
-    )
+    places = () if judged.is_right else tuple((helper.cell, line) for line in lines)
+    case = "" if judged.is_right else str(question.call)
+    finding = Finding(claim, judged.expected, judged.got, case, places)
+    called = f"judged by its name, called with {question.call}"
+    return record_findings(session, submission, helper.name, [finding], [called], began)

@@ -8,39 +8,20 @@ trace, show whether this holds, and the layer has a record of its own.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from headcheck.grader.grading.excerpts import collect_excerpts
-from headcheck.grader.grading.observed_layers import (
-    CLAIMS,
-    USED,
-    Breach,
-    LayerClaim,
-    ObservedLayer,
-)
-from headcheck.grader.grading.open_mode import SLUG
-from headcheck.grader.grading.places.flow import Position, sort_positions
-from headcheck.grader.grading.places.wording import name_lines
+from headcheck.grader.grading.claim_records import MAX_RECORDS, record_findings
+from headcheck.grader.grading.claims import Finding
+from headcheck.grader.grading.observed_layers import CLAIMS, EFFECT, USED, ObservedLayer
+from headcheck.grader.grading.places.flow import Position
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.submission import Submission
-from headcheck.grader.report.records import (
-    LineRecord,
-    NoteRecord,
-    PlaceRecord,
-    PropertyRecord,
-    SubmissionRecord,
-    shorten,
-)
+from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import join_words
-from headcheck.properties.violations.violation import Status, Violation, ViolationKind
-
-POINTS = 10.0
-"""the points of one layer"""
-MAX_LAYERS = 8
-"""the most layers of a file that are judged"""
+from headcheck.properties.violations.violation import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +44,13 @@ class LayerJudge:
             signature, layer = observed.get(code.name, (None, None))
             if signature is None or layer is None or wrong & {*code.uses}:
                 continue  # the same mistake would be told twice
-            around = self._name_attention(code, layer)
-            if around:
-                record = self._record(code, around, layer, self._find_all(code, signature, layer))
-                records.append(record)
-                wrong |= set() if record.status == Status.PASSED.value else {code.name}
-        return records[:MAX_LAYERS]
+            if around := self._name_attention(code, layer):
+                began, findings = time.monotonic(), self._find_all(code, signature, layer)
+                said = f"judged as a layer around {around}, by what holds for every layer"
+                given = self.session, self.submission, code.name, findings
+                records.append(record_findings(*given, [said, *layer.remarks], began))
+                wrong |= set() if all(each.holds for each in findings) else {code.name}
+        return records[:MAX_RECORDS]
 
     def _name_attention(self, code: LayerCode, layer: ObservedLayer) -> str:
         """Return the names of the attention that a layer uses; "" if it computes its own."""
@@ -80,55 +62,19 @@ class LayerJudge:
 
     def _find_all(
         self, code: LayerCode, signature: Signature, layer: ObservedLayer
-    ) -> list[Breach]:
-        """Return the breaches that calls show, and those that only the code shows."""
+    ) -> list[Finding]:
+        """Return whether each claim holds, by what calls show and by what only the code shows."""
+        broken = {each.claim: each for each in layer.breaches}
         idle = {path.split(".")[0] for path in layer.unread}
         unread = {name: line for name, line in code.unread if name in idle}
         masks = list_mask_names(signature.call)
         unread |= {name: line for name, line in code.idle if name in masks}
-        if not unread:
-            return list(layer.breaches)
-        names = join_words([f"`{name}`" for name in unread])
-        lines = tuple((code.cell, line) for line in unread.values())
-        found = Breach(USED, f"nothing reads {names}", lines)
-        return [found, *(each for each in layer.breaches if each.claim is not USED)]
-
-    def _record(
-        self, code: LayerCode, around: str, layer: ObservedLayer, breaches: Sequence[Breach]
-    ) -> SubmissionRecord:
-        began, share = time.monotonic(), POINTS / len(CLAIMS)
-        broken = {each.claim: each for each in breaches}
-        properties = tuple(_record_claim(claim, broken.get(claim), share) for claim in CLAIMS)
-        said = [f"judged as a layer around {around}, by what holds for every layer", *layer.remarks]
-        record = SubmissionRecord(
-            file=self.submission.display_path,
-            student=self.submission.student,
-            exercise=SLUG,
-            name=code.name,
-            score=POINTS if not broken else sum(each.points for each in properties),
-            max_score=POINTS,
-            status=(Status.FAILED if broken else Status.PASSED).value,
-            seconds=time.monotonic() - began,
-            properties=properties,
-            notes=tuple(NoteRecord("recognised", shorten(text)) for text in said),
-        )
-        places = sort_positions(at for each in breaches for at in each.lines)
-        return record if not places else self._add_place(record, places)
-
-    def _add_place(self, record: SubmissionRecord, places: Sequence[Position]) -> SubmissionRecord:
-        lines = tuple(LineRecord(*place) for place in places)
-        place = PlaceRecord(f"Look at {name_lines(places)}.", lines)
-        return replace(record, place=place, source=collect_excerpts(self.session, places))
+        if unread:
+            got = f"nothing reads {join_words([f'`{name}`' for name in unread])}"
+            lines = tuple((code.cell, line) for line in unread.values())
+            broken[USED] = Finding(USED, EFFECT, got, lines=lines)
+        return [broken.get(claim, Finding(claim)) for claim in CLAIMS]
 
 
 def _is_within(code: LayerCode, at: Position) -> bool:
     return code.cell == at[0] and code.first <= at[1] <= code.last
-
-
-def _record_claim(claim: LayerClaim, breach: Breach | None, share: float) -> PropertyRecord:
-    given = claim.name, claim.claim, claim.group.value
-    if breach is None:
-        return PropertyRecord(*given, Status.PASSED.value, share, share)
-    told = Violation(ViolationKind.VALUE, claim.expected, breach.got, "", claim.claim, "")
-    message, words = shorten(str(told)), shorten(told.redacted_message)
-    return PropertyRecord(*given, Status.FAILED.value, 0.0, share, message, words=words)

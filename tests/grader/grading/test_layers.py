@@ -163,7 +163,7 @@ def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
         ),
         (
             OWN + BLOCK.format(step="return x + self.mlp(self.norm2(x - x.mean(1, True)))"),
-            "Block", "later_tokens_stay_hidden", "they change",
+            "Block", "later_tokens_stay_hidden", "it changes",
         ),
         (
             OWN + BLOCK.format(step="return x + F.dropout(self.mlp(self.norm2(x)), 0.5)"),
