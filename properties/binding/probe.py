@@ -82,7 +82,7 @@ class CallProbe:
         if STEADY not in self.effects:
             self.effects[STEADY] = self._returns_the_same(stored)
         if path not in self.effects:
-            other = {**stored, path: -2 * stored[path]} if path in stored else stored
+            other = {**stored, path: _change(stored[path])} if path in stored else stored
             self.effects[path] = self.effects[STEADY] and not self._returns_the_same(other)
         return self.effects[path]
 
@@ -113,7 +113,8 @@ class CallProbe:
         Raises SubmissionFailed if its process ends.
         """
         other = stored.clone()
-        other[..., -1, :] += 1
+        last = other[..., -1, :]
+        other[..., -1, :] = ~last if last.dtype == torch.bool else last + 1
         again = self._observe(self.seen.x, {**self.seen.stored, path: other})
         self.module.write({path: stored})
         return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
@@ -130,6 +131,11 @@ class CallProbe:
                 raise
             return None
         return Observation(x, weights, _add_batch(outputs, batched=self.batched))
+
+
+def _change(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same kind in which every number differs, unless it is zero."""
+    return ~tensor if tensor.dtype == torch.bool else -2 * tensor
 
 
 def probe_call(

@@ -221,6 +221,12 @@ def _compare_directions(contract: Contract) -> Contract:
     return replace(limited, norm=Norm.RMS, norm_epsilon=LENGTH_ALONE, waived=waived)
 
 
+def iter_without_gains(contract: Contract) -> Iterator[Contract]:
+    """Yield the contract with each norm of queries and keys, none of which learns anything."""
+    for kind in (Norm.RMS, Norm.LAYER):
+        yield replace(_limit(contract, kind), norm=kind, norm_epsilon=EPSILONS[0])
+
+
 def _limit(contract: Contract, kind: Norm) -> Contract:
     """Return the contract for heads that are wide enough for a norm."""
     return contract.with_sizes(parse_sizes(f"head_dim>={LEAST[kind]}"))

@@ -235,3 +235,47 @@ def test_a_context_that_an_option_switches_off_is_not_asked_for() -> None:
         inputs="x, *((context, context) if self.cross else (x, x))",
     )
     assert not must_bind(source).contract.has(C.CROSS)
+
+
+@pytest.mark.parametrize(
+    ("norm", "kind"),
+    [
+        ("F.rms_norm({}, (q.shape[-1],))", "rms"),
+        ("{} / ({}.square().mean(-1, True) + 1e-5).sqrt()", "rms"),
+        ("F.layer_norm({}, (q.shape[-1],))", "layer"),
+    ],
+)
+def test_norms_that_learn_nothing_are_taken_as_meant(norm: str, kind: str) -> None:
+    applied = "".join(f"\n{name} = {norm.replace('{}', name)}" for name in ("q", "k"))
+    found = must_bind(make(project=PROJECT + applied))
+    assert found.contract.norm.value == kind
+    assert any("a norm that learns nothing" in remark for remark in found.remarks)
+
+
+def test_a_norm_of_queries_alone_is_a_mistake() -> None:
+    found = bind_source(make(project=PROJECT + "\nq = F.rms_norm(q, (q.shape[-1],))"))
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["queries_normalised"]
+
+
+LAYER = """
+
+class Layer(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.attn = Own(dim, heads)
+
+    def forward(self, x):
+        return x + self.attn(x)
+"""
+
+
+def test_a_residual_around_a_part_that_is_attention_is_taken_off() -> None:
+    found = must_bind(make() + LAYER, "Layer")
+    assert found.contract.call_form.adds_tokens
+
+
+def test_a_residual_in_attention_itself_is_a_mistake() -> None:
+    found = bind_source(make(result="o + x"))
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["residual_added"]
