@@ -34,7 +34,7 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
-from headcheck.properties.parts.norms import EPSILONS
+from headcheck.properties.parts.norms import EPSILONS, iter_without_gains
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.reference import causal_mask
 
@@ -69,8 +69,9 @@ FACTORS = frozenset(_FACTORS.split())
 _TURNING = "neg __neg__ view_as_complex view_as_real complex real imag addcmul"
 TURNING = frozenset(_TURNING.split())
 """functions that also rotate queries and keys"""
-_NORMING = "layer_norm rms_norm pow __pow__ square mean var rsqrt sqrt normalize"
-NORMING = frozenset(_NORMING.split())
+NORMS = frozenset({"layer_norm", "rms_norm"})
+_NORMING = "pow __pow__ square mean var rsqrt sqrt normalize"
+NORMING = NORMS | frozenset(_NORMING.split())
 """functions that also norm them"""
 TABLES = re.compile(r"buffer .*(cos|sin\b|freq|rot|rope|angle)", re.IGNORECASE)
 """the kinds of stored tables of angles"""
@@ -131,15 +132,13 @@ class _Reading:
         best = [(c, s) for count, c, s in counted if count == most > 0 and _is_order_said(c)]
         if len({(_name_roles(c), s.case.heads) for c, s in best}) != 1:
             return None
-        complete = _Roles(self.flow, self._slice, best[0][0]).are_complete()
-        return self._refine(*best[0]) if complete else None
-
-    def _refine(self, contract: Contract, sizes: Sizes) -> tuple[Contract, Sizes]:
-        """Return the contract with the norm's small number with which most stages are found."""
-        if contract.norm is Norm.NONE:
-            return contract, sizes
-        every = [replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS]
-        return max(every, key=lambda each: self._count_stages(each, sizes)), sizes
+        complete = [
+            (refined, sizes)
+            for contract, sizes in best
+            if _Roles(self.flow, self._slice, contract).are_complete()
+            for refined in _iter_epsilons(contract)
+        ]
+        return max(complete, key=lambda each: self._count_stages(*each), default=None)
 
     def _weighs_tokens(self, softmax: int) -> bool:
         """Whether a softmax is of products of what tokens give with what tokens give."""
@@ -162,6 +161,7 @@ class _Reading:
             itertools.islice(self.search.iter_likely(self.probe, hides=hides), MAX_COMPARED)
         )
         turns = any(self._makes_angles(n) for n in self._slice)
+        norms = any(self.flow.steps[n].kind in NORMS for n in self._slice)
         for contract, sizes in every:
             if contract.call_form.axes is TokenAxes.TOKENS_FIRST:
                 continue
@@ -172,6 +172,8 @@ class _Reading:
                 yield from ((p, sizes) for p in iter_usual_placements(contract, sizes.case))
             if learned or not turns:
                 yield contract, sizes
+                if norms and contract.norm is Norm.NONE:
+                    yield from ((normed, sizes) for normed in iter_without_gains(contract))
 
     def _makes_angles(self, number: int) -> bool:
         kind = self.flow.steps[number].kind
@@ -210,6 +212,12 @@ class _Reading:
         added = state.scores[0] - state.scaled[0]
         stage = OracleStage("learned numbers", added, "hts", ())
         return find_stage(stage, self.flow.by_size, INEXACT) is not None
+
+
+def _iter_epsilons(contract: Contract) -> Iterator[Contract]:
+    """Yield the contract with the small numbers that its norm may add."""
+    normed = contract.norm is not Norm.NONE
+    yield from (replace(contract, norm_epsilon=e) for e in EPSILONS) if normed else (contract,)
 
 
 def _name_roles(contract: Contract) -> frozenset[tuple[str, tuple[str, ...]]]:
