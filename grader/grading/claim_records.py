@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from headcheck.grader.grading.claims import Finding
+from headcheck.grader.grading.claims import JudgedClaim
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.open_mode import SLUG
 from headcheck.grader.grading.places.flow import sort_positions
@@ -30,15 +30,15 @@ def record_findings(
     session: Session,
     submission: Submission,
     name: str,
-    findings: Sequence[Finding],
+    judged_claims: Sequence[JudgedClaim],
     notes: Sequence[str],
     began: float,
 ) -> SubmissionRecord:
     """Return the record of a definition, whose points claims share, with lines of what is wrong."""
-    share = POINTS / len(findings)
-    properties = tuple(_record(finding, share) for finding in findings)
-    places = sort_positions(at for finding in findings for at in finding.lines)
-    holds = all(finding.holds for finding in findings)
+    share = POINTS / len(judged_claims)
+    properties = tuple(_record(judged_claim, share) for judged_claim in judged_claims)
+    places = sort_positions(at for judged_claim in judged_claims for at in judged_claim.lines)
+    holds = all(judged_claim.holds for judged_claim in judged_claims)
     lines = tuple(LineRecord(*place) for place in places)
     return SubmissionRecord(
         file=submission.display_path,
@@ -56,13 +56,13 @@ def record_findings(
     )
 
 
-def _record(finding: Finding, share: float) -> PropertyRecord:
-    claim = finding.claim
+def _record(judged_claim: JudgedClaim, share: float) -> PropertyRecord:
+    claim = judged_claim.claim
     given = claim.name, claim.claim, claim.group.value
-    if finding.holds:
+    if judged_claim.holds:
         return PropertyRecord(*given, Status.PASSED.value, share, share)
-    told = finding.expected, finding.got, "", claim.claim, finding.case
+    told = judged_claim.expected, judged_claim.got, "", claim.claim, judged_claim.case
     violation = Violation(ViolationKind.VALUE, *told)
     message, words = shorten(str(violation)), shorten(violation.redacted_message)
-    case = finding.case or None
+    case = judged_claim.case or None
     return PropertyRecord(*given, Status.FAILED.value, 0.0, share, message, case, words=words)

@@ -16,7 +16,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class JudgedClaim:
     """What a claim expects and what was seen, in words; both are empty if the claim holds."""
 
     claim: Claim

@@ -13,7 +13,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from headcheck.grader.grading.claim_records import MAX_RECORDS, record_findings
-from headcheck.grader.grading.claims import Claim, Finding
+from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.grader.grading.helper_calls import (
     OF_TABLES,
     HelperCall,
@@ -123,6 +123,6 @@ def _record(
     lines = helper.lines if len(helper.lines) <= MAX_LINES else (helper.line,)
     places = () if judged.is_right else tuple((helper.cell, line) for line in lines)
     case = "" if judged.is_right else str(question.call)
-    finding = Finding(claim, judged.expected, judged.got, case, places)
+    judged_claim = JudgedClaim(claim, judged.expected, judged.got, case, places)
     called = f"judged by its name, called with {question.call}"
-    return record_findings(session, submission, helper.name, [finding], [called], began)
+    return record_findings(session, submission, helper.name, [judged_claim], [called], began)

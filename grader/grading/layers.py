@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headcheck.grader.grading.claim_records import MAX_RECORDS, record_findings
-from headcheck.grader.grading.claims import Finding
+from headcheck.grader.grading.claims import JudgedClaim
 from headcheck.grader.grading.observed_layers import CLAIMS, EFFECT, USED, ObservedLayer
 from headcheck.grader.grading.places.flow import Position
 from headcheck.grader.reading.layer_code import LayerCode
@@ -45,11 +45,11 @@ class LayerJudge:
             if signature is None or layer is None or wrong & {*code.uses}:
                 continue  # the same mistake would be told twice
             if around := self._name_attention(code, layer):
-                began, findings = time.monotonic(), self._find_all(code, signature, layer)
+                began, claims = time.monotonic(), self._find_all(code, signature, layer)
                 said = f"judged as a layer around {around}, by what holds for every layer"
-                given = self.session, self.submission, code.name, findings
+                given = self.session, self.submission, code.name, claims
                 records.append(record_findings(*given, [said, *layer.remarks], began))
-                wrong |= set() if all(each.holds for each in findings) else {code.name}
+                wrong |= set() if all(each.holds for each in claims) else {code.name}
         return records[:MAX_RECORDS]
 
     def _name_attention(self, code: LayerCode, layer: ObservedLayer) -> str:
@@ -62,7 +62,7 @@ class LayerJudge:
 
     def _find_all(
         self, code: LayerCode, signature: Signature, layer: ObservedLayer
-    ) -> list[Finding]:
+    ) -> list[JudgedClaim]:
         """Return whether each claim holds, by what calls show and by what only the code shows."""
         broken = {each.claim: each for each in layer.breaches}
         idle = {path.split(".")[0] for path in layer.unread}
@@ -72,8 +72,8 @@ class LayerJudge:
         if unread:
             got = f"nothing reads {join_words([f'`{name}`' for name in unread])}"
             lines = tuple((code.cell, line) for line in unread.values())
-            broken[USED] = Finding(USED, EFFECT, got, lines=lines)
-        return [broken.get(claim, Finding(claim)) for claim in CLAIMS]
+            broken[USED] = JudgedClaim(USED, EFFECT, got, lines=lines)
+        return [broken.get(claim, JudgedClaim(claim)) for claim in CLAIMS]
 
 
 def _is_within(code: LayerCode, at: Position) -> bool:

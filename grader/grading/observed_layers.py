@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.claims import Claim, Finding
+from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
 from headcheck.properties.binding.probe import CallProbe
@@ -51,7 +51,7 @@ class ObservedLayer:
     """the lines on which it computes softmaxes or fused attention; None outside of the file"""
     unread: tuple[str, ...]
     """the paths of the weights that the call does not read"""
-    breaches: tuple[Finding, ...]
+    breaches: tuple[JudgedClaim, ...]
     """the claims that do not hold"""
     remarks: tuple[str, ...] = ()
 
@@ -93,7 +93,7 @@ def _iter_remarks(probe: CallProbe) -> Iterator[str]:
 # ------------------------------------------------------------------ what a call and its trace show
 
 
-def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> Finding | None:
+def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> JudgedClaim | None:
     """Find parts whose results reach no result of the call, and which change none."""
     reached = flow.walk_back(flow.returned)
     dropped = {path: n for path, n in _iter_read(flow) if n not in reached}
@@ -104,7 +104,7 @@ def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> Finding 
     used = [use for n in idle.values() for use in flow.uses[n]]
     lines = {positions[-1] for n in used if (positions := flow.list_around(n))}
     got = f"what {_name_parts(idle)} computes does not reach the output"
-    return Finding(USED, EFFECT, got, lines=tuple(sorted(lines)))
+    return JudgedClaim(USED, EFFECT, got, lines=tuple(sorted(lines)))
 
 
 def _iter_read(flow: Flow) -> Iterator[tuple[str, int]]:
@@ -121,7 +121,7 @@ def _name_parts(paths: Iterable[str]) -> str:
     return join_words([f"`{first}`", *more])
 
 
-def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> Finding | None:
+def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
     """Find layers of a list that are one layer."""
     if SHARING.search(f"{signature.doc} {signature.called_doc}"):
         return None
@@ -131,7 +131,7 @@ def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> Finding | No
         return None
     one, other = same[0]
     got, lines = _name_parts([one.path, other.path]), sorted({*one.lines, *other.lines})
-    return Finding(OWN, "several layers", f"{got} are one layer", lines=tuple(lines))
+    return JudgedClaim(OWN, "several layers", f"{got} are one layer", lines=tuple(lines))
 
 
 def _are_of_one_list(one: str, other: str) -> bool:
@@ -141,7 +141,7 @@ def _are_of_one_list(one: str, other: str) -> bool:
     return len(differ) == 1 and all(part.isdigit() for part in differ[0])
 
 
-def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> Finding | None:
+def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> JudgedClaim | None:
     """Find sequences that depend on others, whichever of two axes is the batch."""
     x, outputs = probe.seen.x, probe.seen.outputs
     if not probe.batched or not _keep_rows(outputs, x, 0) or probe.observe(x.flip(0)) is None:
@@ -149,7 +149,7 @@ def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> Finding | None:
     if _are_apart(probe, 0) or _are_apart(probe, 1):
         return None
     expected = "the output of a sequence is the same in every batch"
-    return Finding(APART, expected, "it changes with the others, or with its place")
+    return JudgedClaim(APART, expected, "it changes with the others, or with its place")
 
 
 def _are_apart(probe: CallProbe, axis: int) -> bool:
@@ -193,7 +193,7 @@ def _are_close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     return bool(pairs) and all(a.shape == b.shape and torch.allclose(a, b) for a, b in pairs)
 
 
-def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> Finding | None:
+def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> JudgedClaim | None:
     """Find later tokens that change earlier outputs, though all attention hides them."""
     tokens = probe.seen.x.shape[1]
     attends = [n for n in flow.walk_back(flow.returned) if flow.steps[n].kind in SOFTMAXES]
@@ -203,7 +203,7 @@ def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> Finding | None:
     if not hides or _is_untouched(probe, 1, slice(0, tokens - 1), slice(tokens - 1, None)):
         return None
     expected = "what earlier tokens give is the same when the last token changes"
-    return Finding(HIDDEN, expected, "it changes")
+    return JudgedClaim(HIDDEN, expected, "it changes")
 
 
 def _hides_later(flow: Flow, number: int, tokens: int) -> bool:
@@ -214,25 +214,25 @@ def _hides_later(flow: Flow, number: int, tokens: int) -> bool:
     return not bool(weights.triu(1).any()) and bool(weights.isfinite().all())
 
 
-def _find_unsteady(probe: CallProbe, _: Flow, __: Signature) -> Finding | None:
+def _find_unsteady(probe: CallProbe, _: Flow, __: Signature) -> JudgedClaim | None:
     """Find calls that differ, because of random numbers or of what is kept."""
     again = [probe.observe(probe.seen.x, seed) for seed in (1, 2)]
     if all(each is None or each.is_like(probe.seen) for each in again):
         return None
-    return Finding(REPEATED, "two calls with the same tokens give the same", "they differ")
+    return JudgedClaim(REPEATED, "two calls with the same tokens give the same", "they differ")
 
 
-def _find_infinite(probe: CallProbe, _: Flow, __: Signature) -> Finding | None:
+def _find_infinite(probe: CallProbe, _: Flow, __: Signature) -> JudgedClaim | None:
     if all(_is_finite(t) for t in probe.seen.outputs):
         return None
-    return Finding(FINITE, "finite numbers", "NaN or infinity, for a few ordinary tokens")
+    return JudgedClaim(FINITE, "finite numbers", "NaN or infinity, for a few ordinary tokens")
 
 
 def _is_finite(tensor: Tensor) -> bool:
     return bool(tensor.isfinite().all())
 
 
-Check = Callable[[CallProbe, Flow, Signature], Finding | None]
+Check = Callable[[CallProbe, Flow, Signature], JudgedClaim | None]
 CHECKS: tuple[Check, ...] = (
     _find_without_effect,
     _find_shared,
