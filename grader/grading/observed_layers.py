@@ -183,8 +183,13 @@ def _list_outputs(probe: CallProbe, x: Tensor, axis: int) -> list[Tensor]:
 
 
 def _keep_rows(outputs: Sequence[Tensor], x: Tensor, axis: int) -> list[Tensor]:
-    """Return the outputs with a row for each sequence; along the second axis, for each token."""
-    return [t for t in outputs if t.shape[: axis + 1] == x.shape[: axis + 1]]
+    """Return the outputs with a row for each token; along the first axis, those of pooled tokens.
+
+    Others, such as caches, may have another axis first.
+    """
+    whole = [t for t in outputs if t.shape[:2] == x.shape[:2]]
+    pooled = (t for t in outputs if t.dim() == 2 and t.shape[0] == x.shape[0])
+    return whole or ([] if axis else list(pooled))
 
 
 def _are_close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:

@@ -15,13 +15,15 @@ from torch import Tensor
 
 from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.building import Built, build_all, construct
-from headcheck.properties.binding.calls import iter_forms_of
+from headcheck.properties.binding.calls import iter_forms_of, list_mask_names
 from headcheck.properties.binding.constructors import Constructor, is_option, iter_suggested
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
 from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.vocabulary import suggests_role
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
@@ -45,9 +47,10 @@ def match_by_name(search: BindingSearch) -> Match | None:
     Raises SubmissionFailed if its process ends.
     """
     signature, subject = search.signature, search.subject
-    form = next(iter_forms_of(signature), None)
-    if form is None or len([role for role in form.inputs if role != "mask"]) != 1:
-        return None
+    form = _choose_form(signature)
+    several = form is not None and len([role for role in form.inputs if role != "mask"]) != 1
+    if form is None or (several and (search.probes or not _knows_inputs(signature))):
+        return None  # what breaks the class may be which tokens are queries, keys or values
     for built in build_all(subject, signature, search.failures, iter_suggested):
         if not _knows_arguments(built.constructor):
             continue
@@ -56,6 +59,21 @@ def match_by_name(search: BindingSearch) -> Match | None:
                 if mappings and covers(mappings, built, sizes.case):
                     return _judge(search, built, form, mappings, sizes)
     return None
+
+
+def _choose_form(signature: Signature) -> CallForm | None:
+    """Return the likeliest form of a call, with a mask if `forward` requires one."""
+    forms = list(iter_forms_of(signature))
+    needs = {p.name for p in signature.call if not p.has_default} & {
+        *list_mask_names(signature.call)
+    }
+    masked = (form for form in forms if form.mask.required) if needs else iter(())
+    return next(masked, next(iter(forms), None))
+
+
+def _knows_inputs(signature: Signature) -> bool:
+    """Whether names say what each input is that `forward` requires."""
+    return all(suggests_role(p.name) for p in signature.call if not p.has_default)
 
 
 def _judge(

@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -29,6 +29,8 @@ from headcheck.properties.contracts.implied_capabilities import restate_steps, t
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 
 C = Capability
+UNDEFINED = re.compile(r"NameError|UnboundLocalError")
+"""an error that no other mask would avoid"""
 FAULT = re.compile(
     r"NameError|UnboundLocalError|TypeError: .*(unexpected keyword argument|positional argument"
     r"|invalid combination of arguments|object is not callable)"
@@ -68,9 +70,9 @@ def settle_mask(bench: Bench) -> Settled:
     if other is not None:
         settled = _claim_mask(bench, other)
         return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
-    errors = set() if required else _list_errors(bench, form, name)
+    errors = {} if required else _list_errors(bench, form, name)
     if errors:
-        return _blame_errors(bench, form, name, errors)
+        return _blame_errors(bench, name, errors)
     # So a check fails: it changes nothing, or something else than it should.
     causal = bench.contract.has(C.CAUSAL)
     claimed = (_find_idle(bench, form, name) or _find_replacing(bench, form)) if causal else None
@@ -83,9 +85,11 @@ def settle_mask(bench: Bench) -> Settled:
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
-def _blame_errors(bench: Bench, form: CallForm, name: str, errors: set[str]) -> Settled:
+def _blame_errors(bench: Bench, name: str, errors: Mapping[str, CallForm]) -> Settled:
     """Claim a mask if the class is to blame that every call with one raises: a check quotes it."""
-    if len(errors) == 1 and all(map(FAULT.match, errors)):
+    own = (form for error, form in errors.items() if UNDEFINED.match(error))
+    form = next(own, next(iter(errors.values())))
+    if any(map(UNDEFINED.match, errors)) or (len(errors) == 1 and all(map(FAULT.match, errors))):
         return _claim_mask(bench, form)
     if _says_turns(bench):
         added = replace(form.mask, axes=3, in_turn=True, polarity=Polarity.ADDED)
@@ -136,15 +140,16 @@ def _find_replacing(bench: Bench, form: CallForm) -> CallForm | None:
     return next((own for own in forms if _follows(shown, own)), None)
 
 
-def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
+def _list_errors(bench: Bench, form: CallForm, name: str) -> dict[str, CallForm]:
     """Return what the class raises with any form of mask; nothing if it takes one of them."""
-    errors = set[str]()
+    errors: dict[str, CallForm] = {}
     for convention in _iter_conventions(name, form):
+        own = replace(form, mask=convention)
         for keep in _draw_masks(bench, convention):
-            error = bench.find_error(replace(form, mask=convention), bench.x, keep)
+            error = bench.find_error(own, bench.x, keep)
             if not error:
-                return set()
-            errors.add(error)
+                return {}
+            errors.setdefault(error, own)
     return errors
 
 
@@ -309,9 +314,9 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
             continue
         alone = replace(bench, sized=replace(bench.case, batch=1))
         idle = is_close(results, bench.compute().output)
-        if idle and own.mask.argument is not None:
+        if idle and own.mask.argument is not None and not form.mask.required:
             continue  # a mask beside another one may be of something else that is not given
-        if idle or _follows(alone, own):
+        if idle or _is_broken_by(results, keep, own.mask) or _follows(alone, own):
             return own
         stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
         seen = Observation(bench.x, stored, results[:1], keep)
@@ -319,6 +324,16 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
         if next(find_mistakes(claimed, bench.case, seen), None):
             return own
     return None
+
+
+def _is_broken_by(results: Sequence[Tensor], keep: Tensor, mask: MaskConvention) -> bool:
+    """Whether a mask gives NaN to a query that sees some keys, whatever the entries mean."""
+    if mask.given_as is not MaskSource.MASK or mask.polarity is Polarity.ADDED:
+        return False
+    mixed = keep.any(-1) & ~keep.all(-1)
+    sees_some = mixed.movedim(-1, 0).reshape(mixed.shape[-1], -1).all(1)
+    broken = ~results[0].isfinite().all(-1)
+    return broken.dim() == 2 and bool((broken & sees_some).any())
 
 
 def _find_nearest_mask(bench: Bench, form: CallForm) -> CallForm | None:

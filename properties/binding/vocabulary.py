@@ -4,7 +4,7 @@ These guesses are usually right, so they are tried first; behaviour then confirm
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from headcheck.properties.terms.call_form import Given, Taken
 
@@ -116,7 +116,7 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         (
             "x",
             r"x|.*x.*|.*input.*|.*hidden.*|.*emb.*|.*tokens?.*|.*seq.*|.*state.*|.*feat.*|a|h|inp|"
-            r"data|batch|.*",
+            r"data|batch",
         ),
     )
 )
@@ -166,9 +166,18 @@ def guess_quantity(name: str) -> str | None:
 
 
 def guess_role(name: str) -> str:
-    """Return the role that the name of an input suggests."""
+    """Return the role that the name of an input suggests; tokens if it suggests none."""
+    return next(_iter_roles(name), "x")
+
+
+def suggests_role(name: str) -> bool:
+    """Whether the name of an input suggests a role."""
+    return any(_iter_roles(name))
+
+
+def _iter_roles(name: str) -> Iterator[str]:
     plain = _normalise(name)
-    return next(role for role, words in INPUTS if words.fullmatch(plain))
+    return (role for role, words in INPUTS if words.fullmatch(plain))
 
 
 def is_flag(name: str) -> bool:

@@ -170,3 +170,21 @@ def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText
     source = CLASS[:begin] + both + CLASS[end:]
     assert grade_text(source.replace("JOINED", "|")).status == "passed"
     assert grade_text(source.replace("JOINED", "&")).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("pass", "The output"),  # a mask that is required has no effect
+        ("scores = scores.masked_fill(attn_mask == 0, float('inf'))", "NaN"),
+        ("scores = scores.masked_fill(~mask, float('-inf'))", "name 'mask' is not defined"),
+    ],
+)
+def test_a_mask_that_does_nothing_or_breaks_is_a_failed_claim(
+    grade_text: "GradeText", step: str, told: str
+) -> None:
+    given = "attn_mask" if step == "pass" else "attn_mask=None"
+    source = ONE_MASK.replace("attn_mask=None", given).replace(f"scores = scores.{MASKED}", step)
+    record = grade_text(source)
+    assert record.status in ("failed", "crashed")
+    assert any(told in each.message for each in record.properties)

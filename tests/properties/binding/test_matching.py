@@ -190,6 +190,21 @@ def test_what_breaks_a_law_of_every_attention_is_bound_by_its_names(
     assert {m.path for m in found.contract.mappings} >= {"q.weight", "k.weight", "v.weight"}
 
 
+SEVERAL = {"inputs": "query, key, value", "out": LAWS["it raises"]["out"]}
+
+
+@pytest.mark.parametrize("call", ["query, key, value", "query, key, value, mask"])
+def test_what_always_raises_is_bound_by_its_names_whatever_it_takes(call: str) -> None:
+    found = bind_source(make(call=call, **SEVERAL))
+    assert isinstance(found, Binding)
+    assert found.raises
+    assert found.contract.call_form.mask.required == ("mask" in call)
+
+
+def test_what_raises_and_takes_something_unknown_is_not_accused() -> None:
+    assert isinstance(bind_source(make(call="query, key, value, glory", **SEVERAL)), NotBound)
+
+
 def test_what_breaks_no_law_is_not_accused() -> None:
     bent = make(scores="s = (q @ k.mT).sin()")
     assert match_by_name(BindingSearch(*open_class(bent, "Own"))) is None
