@@ -256,19 +256,23 @@ class _Grading:
         alone = {name: keep_one_mask(signature, name) for name in others}
         found = {name: self._recognise_alone(each) for name, each in alone.items()}
         bound = {n: each for n, each in found.items() if each and open_mode.takes_mask(each)}
-        targets = [
-            open_mode.make_open_target(signature, binding, apart=bound),
-            *(
-                open_mode.make_open_target(
-                    alone[name], open_mode.give_open_mask(each, signature, binding)
-                )
-                for name, each in bound.items()
-            ),
-        ]
+        targets = [open_mode.make_open_target(signature, binding, apart=bound)]
         turned = open_mode.put_batch_first(signature, binding)
         targets += [] if turned is None else [open_mode.make_open_target(signature, turned)]
         records = [self._grade(target, FOLLOW_UPS) for target in targets]
+        for name, each in bound.items():
+            both = open_mode.give_open_mask(each, signature, binding)
+            records.append(self._grade_masks(alone[name], both))
         return min(filter(None, records), key=_compute_share, default=None)
+
+    def _grade_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
+        """Return the record of a class with two masks; they may have to be added to the scores."""
+        first = self._grade(open_mode.make_open_target(signature, binding), FOLLOW_UPS)
+        added = open_mode.add_open_masks(binding)
+        if added is None or first is None or first.status == Status.PASSED.value:
+            return first
+        second = self._grade(open_mode.make_open_target(signature, added), FOLLOW_UPS)
+        return max(filter(None, (first, second)), key=_compute_share)
 
     def _grade(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
         """Return the record of a definition; None for one that answers no exercise after all."""

@@ -27,7 +27,7 @@ from headcheck.properties.contracts.argument import CONSTANT, Argument
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
-from headcheck.properties.terms.call_form import MaskConvention, TokenAxes
+from headcheck.properties.terms.call_form import MaskConvention, Polarity, TokenAxes
 from headcheck.properties.violations.violation import Note
 
 C = Capability
@@ -125,6 +125,21 @@ def give_open_mask(alone: Binding, signature: Signature, binding: Binding) -> Bi
     named = first.argument or list_mask_names(signature.call)[0]
     own = replace(form, beside=replace(first, argument=named))
     return replace(alone, contract=replace(alone.contract, call_form=own))
+
+
+def add_open_masks(binding: Binding) -> Binding | None:
+    """Return the binding with masks that are added; None if calls get one mask, or others.
+
+    A fused kernel takes both kinds, but a class that adds up its masks means the second.
+    """
+    form = binding.contract.call_form
+    if form.beside is None or {form.mask.polarity, form.beside.polarity} != {Polarity.KEEP}:
+        return None
+    mask, beside = (
+        replace(each, polarity=Polarity.ADDED, dtype=None) for each in (form.mask, form.beside)
+    )
+    own = replace(form, mask=mask, beside=beside)
+    return replace(binding, contract=replace(binding.contract, call_form=own))
 
 
 def put_batch_first(signature: Signature, binding: Binding) -> Binding | None:

@@ -64,7 +64,7 @@ class Definition:
     reset_parameters: tuple[Parameter, ...] = ()
     """the parameters of this method"""
     for_inference: bool = False
-    """whether its `forward` says that it computes no gradients"""
+    """whether its `forward` says that it computes no gradients, or what it keeps has none"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
     companions: tuple[Companion, ...] = ()
@@ -135,10 +135,22 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
 
 
 def _is_for_inference(symbols: SymbolTable, site: DefinitionSite) -> bool:
-    """Whether a class's `forward` has a decorator that switches gradients off."""
-    forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
+    """Whether `forward` switches gradients off, or a cache gets numbers that are cut off them."""
+    if not isinstance(site.node, ast.ClassDef):
+        return False
+    forward = symbols.find_method(site, "forward")
     decorators = forward[1].decorator_list if forward else ()
-    return any(re.search("no_grad|inference_mode", ast.unparse(each)) for each in decorators)
+    used = symbols.collect_reachable_definitions(site.node.name)
+    written = (node for each in used for node in ast.walk(each.node) if _is_written(node))
+    return any(
+        re.search("no_grad|inference_mode", ast.unparse(each)) for each in decorators
+    ) or any(re.search(r"\.(detach\(\)|data\b)", ast.unparse(node)) for node in written)
+
+
+def _is_written(node: ast.AST) -> bool:
+    """Whether a statement writes into a part of an attribute, as into a cache."""
+    targets = node.targets if isinstance(node, ast.Assign) else ()
+    return any(isinstance(t, ast.Subscript) and isinstance(t.value, ast.Attribute) for t in targets)
 
 
 def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:

@@ -26,14 +26,14 @@ SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
     "batch_size": 2,
-    "max_batch_size": 128,
-    "max_batch": 128,
     "layer_idx": 0,
     "layer_id": 0,
     "q_lora_rank": 0,
     "device": "cpu",
 }
 """values for other required arguments, by name"""
+LARGEST_BATCH = re.compile(r"max_?(batch(_?size)?|bsz?|bs)|(batch(_?size)?|bsz)_?max")
+"""names of arguments for how many sequences a cache holds; more are passed than calls have"""
 OF_MODELS = (
     (re.compile(r"(^|_)vocab(ulary)?(_?(size|sz))?$|^n_?vocab|num_embeddings"), 17),
     (re.compile(r"(^|_)(n|num|nb)_?(\w+_)?(layers?|blocks)$|^depth$"), 2),
@@ -217,6 +217,8 @@ def suggest_field(name: str) -> Argument:
 
 def _get_other(name: str, usual: float | None = None) -> float | str | None:
     """Return a value for an argument that is not a quantity: listed, or without effect."""
+    if LARGEST_BATCH.fullmatch(name):
+        return 128
     if ROTARY_BASE.search(name):
         return 10_000
     if BUCKETS.search(name):
@@ -240,6 +242,8 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
     if parameter.default is False and RELATIVE.search(name):
         return Argument(name, CONSTANT, default=True)
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
+    if number and LARGEST_BATCH.fullmatch(name):
+        return Argument(name, CONSTANT, default=_get_other(name))
     open_size = optional and quantity in SIZES and parameter.default is None
     if (
         parameter.has_default
@@ -375,4 +379,10 @@ def _count_idle(quantities: Collection[str]) -> int:
 
 def is_option(name: str) -> bool:
     """Whether a name belongs to an on/off option, or to an argument without effect."""
-    return name in OTHERS or name == "_" or is_flag(name) or guess_quantity(name) == "bias"
+    return (
+        name in OTHERS
+        or LARGEST_BATCH.fullmatch(name) is not None
+        or name == "_"
+        or is_flag(name)
+        or guess_quantity(name) == "bias"
+    )

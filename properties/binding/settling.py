@@ -186,7 +186,7 @@ def _settle_gradients(bench: Bench) -> Settled:
     waived = tuple(each.name for each in asked if each.group is PropertyGroup.GRADIENTS)
     contract = replace(bench.contract, waived=(*bench.contract.waived, *waived))
     settled = replace(bench.settled, contract=contract)
-    return settled.add("it is for inference, as its decorator says: gradients are not judged")
+    return settled.add("it is for inference, as its code says: gradients are not judged")
 
 
 # ------------------------------------------------------------------------------------- window

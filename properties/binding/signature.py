@@ -72,7 +72,7 @@ class Signature:
     reset_parameters: tuple[SignatureParameter, ...] = ()
     """the parameters of this method"""
     for_inference: bool = False
-    """whether `forward` says that it computes no gradients"""
+    """whether `forward` says that it computes no gradients, or a cache cuts them off"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that calls leave out"""
     adds_tokens: bool = False

@@ -300,7 +300,8 @@ class CallForm:
         passed = {"numbers": list(numbers.values())} if numbers else {}
         shared = {} if kv_heads in (None, heads) else {"kv_heads": kv_heads}
         data = asdict(self)
-        data["mask"]["fill"] = str(self.mask.fill)  # JSON knows no infinity
+        for mask in filter(None, (data["mask"], data["beside"])):
+            mask["fill"] = str(mask["fill"])  # JSON knows no infinity
         tables = {"rotation": dict(rotation)} if self.given else {}
         wide = {"context_width": context_width} if context_width else {}
         first = {"width": width} if data.pop("is_lazy") else {}

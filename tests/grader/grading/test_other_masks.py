@@ -188,3 +188,22 @@ def test_a_mask_that_does_nothing_or_breaks_is_a_failed_claim(
     record = grade_text(source)
     assert record.status in ("failed", "crashed")
     assert any(told in each.message for each in record.properties)
+
+
+ADDED = """\
+        if attn_mask is not None and key_padding_mask is not None:
+            attn_mask = attn_mask + key_padding_mask
+        elif attn_mask is None:
+            attn_mask = key_padding_mask
+        out = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)
+"""
+
+
+@pytest.mark.parametrize(("sign", "status"), [("+", "passed"), ("*", "failed")])
+def test_masks_that_a_kernel_takes_may_both_be_added(
+    grade_text: "GradeText", sign: str, status: str
+) -> None:
+    head, rest = CLASS.split("        scores = q")
+    end = rest[rest.index("        return") :]
+    steps = ADDED.replace("attn_mask + key", f"attn_mask {sign} key")
+    assert grade_text(head + steps + end).status == status

@@ -29,6 +29,31 @@ def parameters(*names: str) -> tuple[Parameter, ...]:
 # ---------------------------------------------------------------------------- outlines
 
 
+CACHE = """
+class Cache(nn.Module):
+    def update(self, k):
+        self.k[: len(k)] = {}
+
+class Own(nn.Module):
+    def __init__(self):
+        self.cache = Cache()
+    {}def forward(self, x):
+        return self.cache.update(x)
+"""
+
+
+def test_what_computes_no_gradients_is_for_inference() -> None:
+    for written, decorator, expected in [
+        ("k", "", False),
+        ("k.detach()", "", True),
+        ("k.data", "", True),
+        ("k", "@torch.no_grad()\n    ", True),
+    ]:
+        source = read_source((IMPORTS + CACHE.format(written, decorator)).encode(), "py")
+        [own] = [each for each in list_definitions(source) if each.name == "Own"]
+        assert own.for_inference is expected
+
+
 def test_an_outline_has_classes_and_functions() -> None:
     found = list_definitions(
         notebook(

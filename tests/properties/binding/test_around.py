@@ -140,6 +140,9 @@ def test_a_method_that_forgets_is_called_before_every_call() -> None:
 
 
 def test_tensors_that_keep_earlier_tokens_are_cleared() -> None:
+    small = KEPT.replace("max_batch_size, max_seq_len)", "max_batch_size=1, max_seq_len=9)")
+    assert small != KEPT, "it has a default"
+    must_bind(HEAD + small)  # for more sequences than that
     found = must_bind(HEAD + KEPT)
     assert found.contract.call_form.cleared == ("cache_k", "cache_v")
     assert "`cache_k` and `cache_v` are cleared" in says(HEAD + KEPT, found)

@@ -14,6 +14,7 @@ from tests.forms.bank import open_class
 from tests.properties.binding.strangers import (
     CAUSAL,
     OUT,
+    PROJECT,
     SEPARATE,
     bind_source,
     make,
@@ -203,6 +204,11 @@ def test_what_always_raises_is_bound_by_its_names_whatever_it_takes(call: str) -
 
 def test_what_raises_and_takes_something_unknown_is_not_accused() -> None:
     assert isinstance(bind_source(make(call="query, key, value, glory", **SEVERAL)), NotBound)
+
+
+def test_what_asks_for_an_image_is_not_accused() -> None:
+    source = make(project="b, h, w, c = x.shape\n" + PROJECT)
+    assert isinstance(bind_source(source), NotBound)
 
 
 def test_what_breaks_no_law_is_not_accused() -> None:
