@@ -199,11 +199,11 @@ ADDED = """\
 """
 
 
-@pytest.mark.parametrize(("sign", "status"), [("+", "passed"), ("*", "failed")])
+@pytest.mark.parametrize(("joined", "status"), [("attn_mask + ", "passed"), ("", "failed")])
 def test_masks_that_a_kernel_takes_may_both_be_added(
-    grade_text: "GradeText", sign: str, status: str
+    grade_text: "GradeText", joined: str, status: str
 ) -> None:
     head, rest = CLASS.split("        scores = q")
     end = rest[rest.index("        return") :]
-    steps = ADDED.replace("attn_mask + key", f"attn_mask {sign} key")
+    steps = ADDED.replace("attn_mask + key", f"{joined}key")
     assert grade_text(head + steps + end).status == status
