@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from headcheck.exercises import ALL, Exercise
+from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import definitions, infer, open_mode
@@ -67,6 +67,7 @@ from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.calls import keep_one_mask
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 
@@ -243,12 +244,19 @@ class _Grading:
         """Return the records of layers around attention, which are unrecognised no more."""
         if self.settings.exercise is not None:
             return []
-        judge = LayerJudge(self.session, self.submission, inferred.classes, records)
+        whole = [name for each in records if (name := each.name) and self._has_layers(each)]
+        judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole)
         run = functools.partial(judge.judge, self.layers)
         made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
         for record in made:
             self.unrecognised.pop(record.name or "", None)
         return made
+
+    def _has_layers(self, record: SubmissionRecord) -> bool:
+        """Whether a judged definition has layers for queries, keys and values."""
+        binding, exercise = self.bindings.get(record.name or ""), BY_SLUG.get(record.exercise or "")
+        contract = binding.contract if binding else exercise.contract if exercise else None
+        return contract is not None and contract.has(Capability.PROJECTED)
 
     def _grade_by_forms(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
         """Return the record of a class by the mask, or order of axes, with which it loses most."""

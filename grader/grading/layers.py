@@ -7,7 +7,7 @@ trace, show whether this holds, and the layer has a record of its own.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headcheck.grader.grading.claim_records import MAX_RECORDS, record_findings
@@ -33,6 +33,8 @@ class LayerJudge:
     classes: Sequence[LayerCode]
     judged: Sequence[SubmissionRecord]
     """the records of the attention of the file"""
+    whole: Collection[str]
+    """the names of those with layers for queries, keys and values; others are parts of attention"""
 
     def judge(
         self, observed: Mapping[str, tuple[Signature, ObservedLayer]]
@@ -56,7 +58,7 @@ class LayerJudge:
         """Return the names of the attention that a layer uses; "" if it computes its own."""
         if not layer.attends or any(_is_within(code, at) for at in layer.attends if at):
             return ""
-        own = [f"`{each.name}`" for each in self.judged if each.name in code.uses]
+        own = [f"`{name}`" for name in self.whole if name in code.uses]
         torchs = ["`torch.nn.MultiheadAttention`"] if None in layer.attends else []
         return join_words([*own, *torchs]) if own or torchs else ""
 

@@ -259,3 +259,21 @@ def test_a_layer_around_wrong_attention_is_not_judged(
     wrong = OWN.replace("q.shape[-1] ** 0.5", "q.shape[-1]")
     records = grade(sandbox, tmp_path, wrong + BLOCK.format(step="return x + self.mlp(x)"))
     assert set(records) == {"Attention"}
+
+
+def test_what_projects_around_a_function_is_attention_and_no_layer(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    core = """
+class Core(nn.Module):
+    def forward(self, q, k, v):
+        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+"""
+    source = OWN.replace("self.heads = heads", "self.heads, self.core = heads, Core()")
+    cut = source.index("        scores ="), source.index("        return")
+    wrong = source[: cut[0]] + "        x = self.core(q, k, v.flip(1))\n        return self.out("
+    wrong += "x.transpose(1, 2).flatten(2).sin())\n"
+    records = grade(sandbox, tmp_path, core + wrong)
+    assert records["Core"].status == "passed"
+    assert records["Attention"].status == "failed"
+    assert records["Attention"].max_score > 10, "it is judged as attention"
