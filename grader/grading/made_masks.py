@@ -18,7 +18,7 @@ from headcheck.grader.grading.helper_calls import (
 from headcheck.grader.reading.helpers import Helper
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
-from headcheck.properties.terms.call_form import MaskSource, Polarity
+from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 from headcheck.properties.terms.group import PropertyGroup
 
 C = Capability
@@ -65,7 +65,7 @@ def ask_about_masks(
     """
     masked = (c for c in contracts if c.has(C.MASK) or c.has(C.PADDING))
     forms = [contract.call_form.mask for contract in masked]
-    polarities = [form.polarity for form in forms if form.given_as is MaskSource.MASK]
+    polarities = [each for form in forms for each in _list_polarities(form)]
     is_on = any(p.default and SWITCHES.match(p.name) for p in helper.parameters)
     for number in dict.fromkeys((*USUAL_PADDING, *numbers)) if polarities and not is_on else ():
         call = choose_call(helper.parameters, OF_MASKS, number)
@@ -83,6 +83,14 @@ def ask_about_masks(
         yield HelperQuestion(claim, PropertyGroup.MASK, call, judge)
         if not is_free:
             return
+
+
+def _list_polarities(form: MaskConvention) -> list[Polarity]:
+    """Return what masks a class takes; a kernel that keeps where booleans are true adds floats."""
+    if form.given_as is not MaskSource.MASK:
+        return []
+    adds_floats = form.polarity is Polarity.KEEP and form.dtype == "bool"
+    return [form.polarity, *([Polarity.ADDED] if adds_floats else [])]
 
 
 def find_claim(name: str, kinds: Set[str]) -> str | None:

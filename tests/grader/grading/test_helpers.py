@@ -107,6 +107,18 @@ def test_a_mask_that_hides_what_its_name_says_passes(
     assert (record.status, record.score, record.max_score) == ("passed", 10, 10)
 
 
+def test_a_kernel_takes_masks_that_are_added_besides_booleans(judge: Judge) -> None:
+    source = LATER.format("torch.full((size, size), float('-inf')).triu(1)") + USE.format(
+        "subsequent_mask(len(x))"
+    )
+    mask = MaskConvention(P.KEEP, "bool")
+    kernel = replace(MASKED, call_form=replace(MASKED.call_form, mask=mask))
+    records, _ = judge(source, kernel)
+    assert records["subsequent_mask"].status == "passed"
+    records, _ = judge(source, takes(P.KEEP))
+    assert records["subsequent_mask"].status == "failed"
+
+
 # ---------------------------------------------------------------------------- what is wrong
 
 
