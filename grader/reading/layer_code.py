@@ -1,7 +1,6 @@
 """What the code of a class says of a layer: which definitions, parts and masks it uses."""
 
 import ast
-import re
 from dataclasses import dataclass
 
 from headcheck.grader.reading.parameters import is_bound
@@ -12,7 +11,8 @@ from headcheck.grader.reading.symbol_table import (
     list_methods,
 )
 
-INDIRECT = re.compile(r"\b(getattr|vars|__dict__|_modules|(named_)?(children|modules))\b")
+_INDIRECT = "getattr vars __dict__ _modules children named_children modules named_modules"
+INDIRECT = frozenset(_INDIRECT.split())
 """ways to use an attribute without its name"""
 
 
@@ -33,18 +33,19 @@ class LayerCode:
 
 
 def list_layer_code(symbols: SymbolTable) -> list[LayerCode]:
-    """Describe the classes of a submission."""
+    """Describe the classes of a submission; what may be read in other ways counts as read."""
     nodes = [inner for s in symbols.program.statements for inner in ast.walk(s.node)]
     read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    indirect = INDIRECT & (read | {n.id for n in nodes if isinstance(n, ast.Name)})
     sites = [each[-1] for each in symbols.definitions.values()]
-    return [_describe(symbols, site, read) for site in sites if isinstance(site.node, ast.ClassDef)]
+    classes = [site for site in sites if isinstance(site.node, ast.ClassDef)]
+    return [_describe(symbols, site, None if indirect else read) for site in classes]
 
 
-def _describe(symbols: SymbolTable, site: DefinitionSite, read: set[str]) -> LayerCode:
+def _describe(symbols: SymbolTable, site: DefinitionSite, read: set[str] | None) -> LayerCode:
     used = symbols.collect_reachable_definitions(site.node.name)
     methods = {method.name: method for method in list_methods(site.node)}
-    indirect = any(INDIRECT.search(ast.unparse(each.node)) for each in used)
-    made = _list_set(methods["__init__"]) if "__init__" in methods and not indirect else {}
+    made = {} if read is None or "__init__" not in methods else _list_set(methods["__init__"])
     called = methods.get("forward")
     return LayerCode(
         site.node.name,
@@ -52,7 +53,7 @@ def _describe(symbols: SymbolTable, site: DefinitionSite, read: set[str]) -> Lay
         site.node.lineno,
         site.node.end_lineno or site.node.lineno,
         tuple(sorted({each.node.name for each in used} - {site.node.name})),
-        tuple((name, line) for name, line in made.items() if name not in read),
+        tuple((name, line) for name, line in made.items() if name not in (read or ())),
         () if called is None else tuple(_list_idle(called, is_bound(site, called))),
     )
 
