@@ -10,6 +10,7 @@ from torch import Tensor
 from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
+from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import count, join_words
@@ -18,8 +19,8 @@ from headcheck.properties.terms.group import PropertyGroup
 MAX_STEPS = 2000
 """a trace with as many steps may have been cut, and tells nothing of what a result rests on"""
 OF_TORCH = "multi_head_attention_forward"
-SHARING = re.compile(r"\b(shar|tie|same layer)", re.IGNORECASE)
-"""words that say that layers share their weights"""
+SHARING = re.compile(r"shar(e|ing)|\btie|same layer|albert|universal|recurrent", re.IGNORECASE)
+"""words in docstrings, and in names of models, that say that layers share their weights"""
 G = PropertyGroup
 
 
@@ -95,6 +96,8 @@ def _iter_remarks(probe: CallProbe) -> Iterator[str]:
 
 def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> JudgedClaim | None:
     """Find parts whose results reach no result of the call, and which change none."""
+    if len(flow.returned) >= MAX_OUTPUTS:
+        return None  # there may be more, which are not seen
     reached = flow.walk_back(flow.returned)
     dropped = {path: n for path, n in _iter_read(flow) if n not in reached}
     parts = {path.rpartition(".")[0] or path: n for path, n in dropped.items()}
@@ -123,7 +126,7 @@ def _name_parts(paths: Iterable[str]) -> str:
 
 def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
     """Find layers of a list that are one layer."""
-    if SHARING.search(f"{signature.doc} {signature.called_doc}"):
+    if SHARING.search(f"{signature.name} {signature.doc} {signature.called_doc}"):
         return None
     pairs = zip(flow.shared[::2], flow.shared[1::2], strict=False)
     same = [(one, other) for one, other in pairs if _are_of_one_list(one.path, other.path)]
@@ -185,10 +188,10 @@ def _list_outputs(probe: CallProbe, x: Tensor, axis: int) -> list[Tensor]:
 def _keep_rows(outputs: Sequence[Tensor], x: Tensor, axis: int) -> list[Tensor]:
     """Return the outputs with a row for each token; along the first axis, those of pooled tokens.
 
-    Others, such as caches, may have another axis first.
+    Others, such as caches, may have another axis first, or compare sequences with each other.
     """
     whole = [t for t in outputs if t.shape[:2] == x.shape[:2]]
-    pooled = (t for t in outputs if t.dim() == 2 and t.shape[0] == x.shape[0])
+    pooled = (t for t in outputs if t.dim() == 2 and t.shape[0] == len(x) != t.shape[1])
     return whole or ([] if axis else list(pooled))
 
 
