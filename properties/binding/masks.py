@@ -333,7 +333,8 @@ def _is_broken_by(results: Sequence[Tensor], keep: Tensor, mask: MaskConvention)
     mixed = keep.any(-1) & ~keep.all(-1)
     sees_some = mixed.movedim(-1, 0).reshape(mixed.shape[-1], -1).all(1)
     broken = ~results[0].isfinite().all(-1)
-    return broken.dim() == 2 and bool((broken & sees_some).any())
+    of_queries = broken.dim() == 2 and len(sees_some) in (1, broken.shape[1])
+    return of_queries and bool((broken & sees_some).any())
 
 
 def _find_nearest_mask(bench: Bench, form: CallForm) -> CallForm | None:
