@@ -210,10 +210,14 @@ def test_what_stands_after_the_name_of_a_mask_explains_it() -> None:
     ],
 )
 def test_other_kinds_are_named(name: str, kind: str) -> None:
-    source = make(name=name, scores="s = torch.tanh(q @ k.mT) * 3")
-    found = bind_source(source, name)
+    assert kind in name_other_kind(Signature(name, (), ()), ())
+
+
+def test_a_class_of_another_kind_is_not_judged() -> None:
+    source = make(name="Bahdanau", scores="s = torch.tanh(q @ k.mT) * 3")
+    found = bind_source(source, "Bahdanau")
     assert isinstance(found, NotBound)
-    assert kind in found.tried and "not judged" in found.tried
+    assert found.tried == "additive attention: not judged"
 
 
 @pytest.mark.parametrize(
