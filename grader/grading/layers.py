@@ -56,7 +56,7 @@ class LayerJudge:
 
     def _name_attention(self, code: LayerCode, layer: ObservedLayer) -> str:
         """Return the names of the attention that a layer uses; "" if it computes its own."""
-        if not layer.attends or any(_is_within(code, at) for at in layer.attends if at):
+        if any(_is_within(code, at) for at in layer.attends if at):
             return ""
         own = [f"`{name}`" for name in self.whole if name in code.uses]
         torchs = ["`torch.nn.MultiheadAttention`"] if None in layer.attends else []

@@ -62,22 +62,21 @@ def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> Observed
 
     Raises SubmissionFailed if its process ends.
     """
-    for probe in probes[:1]:
-        flow = trace_probe(probe)
-        if flow is None or len(flow.steps) >= MAX_STEPS:
-            return None
-        reached = flow.walk_back(flow.returned)
-        attends = [n for n in sorted(reached) if flow.steps[n].kind in SOFTMAXES]
-        read = {path for path, _ in _iter_read(flow)}
-        unread = tuple(path for path in probe.built.tensors if path not in read)
-        breaches = (check(probe, flow, signature) for check in CHECKS)
-        return ObservedLayer(
-            tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
-            unread,
-            tuple(filter(None, breaches)) if attends else (),
-            tuple(_iter_remarks(probe)),
-        )
-    return None
+    flow = trace_probe(probes[0]) if probes else None
+    if flow is None or len(flow.steps) >= MAX_STEPS:
+        return None
+    probe, reached = probes[0], flow.walk_back(flow.returned)
+    attends = [n for n in sorted(reached) if flow.steps[n].kind in SOFTMAXES]
+    if not attends:
+        return None
+    read = {path for path, _ in _iter_read(flow)}
+    breaches = (check(probe, flow, signature) for check in CHECKS)
+    return ObservedLayer(
+        tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
+        tuple(path for path in probe.built.tensors if path not in read),
+        tuple(filter(None, breaches)),
+        tuple(_iter_remarks(probe)),
+    )
 
 
 def _is_of_torch(flow: Flow, number: int) -> bool:

@@ -28,7 +28,7 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
 from headcheck.properties.terms.call_form import MaskConvention, Polarity, TokenAxes
-from headcheck.properties.violations.violation import Note
+from headcheck.properties.violations.violation import Note, SubmissionFailed
 
 C = Capability
 SLUG = "attention"
@@ -78,7 +78,10 @@ def recognise(
         session.load(signature.name)
         signature = settings.roles.add_to(signature)
         found = bind(ChannelSubject(session), signature, (match_by_name, match_by_flow))
-        layer = observe_layer(found.probes, signature) if isinstance(found, NotBound) else None
+        layer: ObservedLayer | None = None
+        if isinstance(found, NotBound):
+            with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
+                layer = observe_layer(found.probes, signature)
         return found, layer
 
 
