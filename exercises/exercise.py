@@ -189,7 +189,7 @@ class Exercise:
 
     @property
     def has_solution(self) -> bool:
-        """Whether its folder has a solution; copies for students or on a cluster may lack it."""
+        """Whether its folder has a solution; copies for students may lack it."""
         return (self.folder / "solution.py").is_file()
 
     @property

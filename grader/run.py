@@ -18,7 +18,6 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_roles import parse_roles
 from headcheck.grader.grading.worker_pool import (
     GradedSubmission,
-    RemoteGrader,
     Sandbox,
     create_sandbox,
 )
@@ -146,7 +145,7 @@ def grade_paths(
 
 
 def grade_with_progress(
-    server: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
+    server: Sandbox, found: Sequence[Submission], settings: Settings
 ) -> Iterator[GradedSubmission]:
     """Yield every file with its records, and show on standard error how many there are.
 

@@ -6,7 +6,6 @@ twice.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from headcheck.grader.course.store.store import Store
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.ungraded import record_unreadable
-from headcheck.grader.grading.worker_pool import RemoteGrader, Sandbox
 from headcheck.grader.reading import submission
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission
@@ -62,10 +60,9 @@ def grade(
     trusted: bool,
     feedback: Feedback | None = None,
     policy: Policy | None = None,
-    cluster: str | None = None,
     ahead: Zygote | None = None,
 ) -> Report:
-    """Grade files without a judgement, here or on a cluster, and report on the whole intake.
+    """Grade files without a judgement, and report on the whole intake.
 
     The feedback level and the policy are kept with the run, from the last command that set them.
     `ahead` is a zygote that was started before. Raises SandboxError if submissions are neither
@@ -91,7 +88,6 @@ def grade(
         [each for each in groups if each.content.key not in known],
         settings,
         trusted,
-        cluster,
         ahead,
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
@@ -164,7 +160,6 @@ def grade_groups(
     groups: Sequence[ContentGroup],
     settings: Settings,
     trusted: bool,
-    cluster: str | None = None,
     ahead: Zygote | None = None,
 ) -> Iterator[tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Yield each group with its bytes and its records, as soon as it is graded.
@@ -184,8 +179,10 @@ def grade_groups(
             readable[first.submission] = group
     if not readable:
         return
-    plans = precompile_plans(list(readable), settings) if cluster is None else nullcontext()
-    with plans, _open_sandbox(settings, trusted, cluster, ahead) as server:
+    with (
+        precompile_plans(list(readable), settings),
+        run.create_sandbox(trusted=trusted, device=settings.device, ahead=ahead) as server,
+    ):
         level = server.isolation_level
         sandbox = SandboxRecord(level.name, level.layers, level.summary)
         for graded_file, records in run.grade_with_progress(server, list(readable), settings):
@@ -193,17 +190,6 @@ def grade_groups(
             content, _ = _read_content(group.submitted_files[0], limit)
             if content.digest == group.content.digest:
                 yield replace(group, content=content), records, sandbox
-
-
-def _open_sandbox(
-    settings: Settings, trusted: bool, cluster: str | None, ahead: Zygote | None
-) -> Sandbox | RemoteGrader:
-    """Return the sandbox or the cluster. Raises SandboxError, or ImportError without Dask."""
-    if cluster is None:
-        return run.create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
-    from headcheck.grader.course.cluster import Cluster
-
-    return Cluster(cluster, trusted=trusted)
 
 
 def _make_unreadable_record(

@@ -6,8 +6,6 @@ is a new interpreter. Submissions are handed out one by one, and their records c
 If a worker or its fork server dies, the worker is replaced and its submission graded again, so
 nothing is lost. If replacing a worker does not help, all other workers are ended too, because there
 will be no report.
-
-`grader.course.cluster` does the same on several machines.
 """
 
 import contextlib
@@ -26,7 +24,6 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
 
 import torch
 
@@ -46,7 +43,6 @@ from headcheck.grader.sandbox.grader_side.launch import (
     ZygoteGone,
 )
 from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
-from headcheck.grader.sandbox.isolation import IsolationLevel
 
 MAX_TRIES = 3
 """the maximum number of attempts to grade a submission whose worker dies"""
@@ -59,22 +55,6 @@ WORKER_ENTRY_POINT = "headcheck.grader.grading.worker_pool:begin"
 
 Sandbox = ServerHandle | UnconfinedSandbox
 GradedSubmission = tuple[Submission, list[SubmissionRecord]]
-
-
-@runtime_checkable
-class RemoteGrader(Protocol):
-    """Other machines, which grade submissions for this one."""
-
-    isolation_level: IsolationLevel
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def grade_all(
-        self, found: Sequence[Submission], settings: Settings
-    ) -> Generator[GradedSubmission, None, None]:
-        """Grade all submissions, like the function with the same name."""
 
 
 def create_sandbox(
@@ -128,20 +108,16 @@ def pin_to_processor(processor: int) -> None:
 
 
 def grade_all(
-    sandbox: Sandbox | RemoteGrader,
+    sandbox: Sandbox,
     found: Sequence[Submission],
     settings: Settings,
     emit: Listener = ignore,
 ) -> Generator[GradedSubmission, None, None]:
     """Yield all submissions in order, each with its records once all before it are graded.
 
-    With one job, this process and its sandbox grade, and emit events. With
-    several jobs, the same number of workers grade. A `RemoteGrader` grades on other machines.
-    Raises SandboxError and internal errors.
+    With one job, this process and its sandbox grade, and emit events. With several jobs, the same
+    number of workers grade. Raises SandboxError and internal errors.
     """
-    if isinstance(sandbox, RemoteGrader):
-        yield from sandbox.grade_all(found, settings)
-        return
     jobs = settings.jobs or choose_worker_count(len(found))
     if jobs == 1:
         gc.freeze()

@@ -136,8 +136,7 @@ def grade(
     """
     course = course_commands.pop_course_options(options)
     options["search"] = parse_search(search)
-    elsewhere = course is not None and course["cluster"] is not None
-    with contextlib.nullcontext() if elsewhere else _prestart_zygote(options["device"]) as server:
+    with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
         from headcheck.grader.report.feedback import redact_report
         from headcheck.grader.seed import choose_grading_seed

@@ -70,9 +70,6 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["latest", "best"]),
             help="Which of several attempts counts. [default: latest]",
         ),
-        click.option(
-            "--cluster", metavar="URL", help="Grade on the workers of this Dask scheduler."
-        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -84,7 +81,7 @@ def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
 
     Raises click.UsageError if one of them is given without a store.
     """
-    names = ("location", "run", "roster", "layout", "assignment", "attempts", "cluster")
+    names = ("location", "run", "roster", "layout", "assignment", "attempts")
     course_settings = {name: options.pop(name) for name in names}
     if course_settings["location"] is not None:
         return course_settings
@@ -127,7 +124,6 @@ def grade_into_store(
                 trusted=trusted,
                 feedback=feedback,
                 policy=policy,
-                cluster=course_settings["cluster"],
                 ahead=ahead,
             )
         return _finish_report(store, name, report, roster)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXTRAS = {
     "sqlalchemy": "course", "alembic": "course", "psycopg": "course", "pyarrow": "parquet",
-    "nbgrader": "nbgrader", "distributed": "cluster", "nbformat": "student", "IPython": "student",
+    "nbgrader": "nbgrader", "nbformat": "student", "IPython": "student",
 }  # fmt: skip
 """packages that a plain installation lacks, and the extras that install them"""
 MAX_LISTED = 50

@@ -323,17 +323,6 @@ def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
     assert "81.5 now" in course("override", f"{SLUG}/17", "81,5", "--store", "c.db").out
 
 
-def test_without_dask_there_is_no_cluster_and_the_extra_is_named(
-    course: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    ran = course(*GRADE, "--cluster", "tcp://127.0.0.1:9")
-    told = "headcheck: needs distributed: pip install 'headcheck[cluster]'"
-    assert (ran.code, ran.err.splitlines()[-1]) == (2, told)
-    ran = course("grade", "canvas.zip", "--cluster", "tcp://127.0.0.1:9")
-    assert "--cluster is about a course, which needs --store" in ran.err
-
-
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic"])
 def test_missing_dependency_names_its_extra(package: str, tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()  # a store that has to be migrated

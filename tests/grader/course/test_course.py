@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def graded(store_url: str, folder: Path, *, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
+def graded(store_url: str, *folders: Path, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
     attempts = wanted.get("attempts", "latest")
     with (
         open_store(store_url, create=True) as store,
-        gather_submissions([str(folder)], IntakeOptions(**wanted)) as intake,
+        gather_submissions([str(each) for each in folders], IntakeOptions(**wanted)) as intake,
     ):
         return grading.grade(store, intake, chosen, "week 1", attempts=attempts, trusted=False)
 
@@ -299,6 +300,24 @@ def test_concurrent_grading_of_one_course_succeeds(
         assert len(store.load_graded_files("week 1")) == 20
         (only,) = store.list_runs()
         assert len(store.load_judgement_ids(only.manifest.key)) == 20
+
+
+def test_machines_that_share_a_store_grade_parts_of_a_course(
+    store_url: str, tmp_path: Path, fake_grader: Any
+) -> None:
+    parts = [tmp_path / "part-1", tmp_path / "part-2"]
+    for part, folder in enumerate(parts):
+        folder.mkdir()
+        for i in range(10):
+            (folder / f"s{part}{i}.py").write_text(f"50 number {part}{i}")
+    machines = [forked(partial(graded, store_url, part)) for part in parts]
+    assert [os.waitpid(pid, 0)[1] for pid in machines] == [0, 0]
+    with open_store(store_url) as store:
+        assert len(store.load_graded_files("week 1")) == 20
+        assert len(store.list_runs()) == 1
+    done = len(fake_grader.graded_texts)
+    assert len(graded(store_url, *parts).submissions) == 20
+    assert len(fake_grader.graded_texts) == done, "the whole course is graded already"
 
 
 # ------------------------------------------------------------------------ again
