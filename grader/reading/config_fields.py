@@ -16,19 +16,57 @@ Default = bool | float | str | None
 
 
 @lru_cache(maxsize=16)
+def find_config_class(symbols: SymbolTable, names: frozenset[str]) -> ast.ClassDef | None:
+    """Return the class that shares most of these fields; None if it shares one only.
+
+    It may share one if no more were named.
+    """
+    nodes = [sites[-1].node for sites in symbols.definitions.values()]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    shared = [len(dict(_iter_fields(node)).keys() & names) for node in classes]
+    if not shared or max(shared) < max(1, min(MIN_SHARED, len(names))):
+        return None
+    return classes[shared.index(max(shared))]
+
+
+def list_computed_fields(node: ast.ClassDef) -> list[str]:
+    """Return the names of a config's properties, and of what it computes when it is made."""
+    methods = list_methods(node)
+    properties = [m.name for m in methods if any(map(_is_property, m.decorator_list))]
+    made = [m for m in methods if m.name in ("__init__", "__post_init__")]
+    taken = {a.arg for m in made for a in (*m.args.args, *m.args.kwonlyargs)}
+    stored = [
+        target.attr
+        for statement in (each for method in made for each in ast.walk(method))
+        for target in _list_targets(statement)
+        if isinstance(target, ast.Attribute) and target.attr not in taken
+    ]
+    return [*properties, *stored]
+
+
+def _is_property(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).rpartition(".")[2] in ("property", "cached_property")
+
+
+def _list_targets(statement: ast.AST) -> list[ast.expr]:
+    match statement:
+        case ast.Assign(targets=targets):
+            return targets
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            return [target]
+    return []
+
+
+@lru_cache(maxsize=16)
 def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping[str, Default]:
     """Return the defaults of the class that shares most of these fields, where they are literals.
 
     Integers are left out: nearly all of them are sizes, which do not fit other sizes. A limit of
-    scores is left out, because it must be known to whoever judges the class. So is a class
-    that shares one field only, unless no more were named.
+    scores is left out, because it must be known to whoever judges the class.
     """
-    classes = [sites[-1].node for sites in symbols.definitions.values()]
-    fields = [dict(_iter_fields(node)) for node in classes if isinstance(node, ast.ClassDef)]
-    own = max(fields, key=lambda each: len(each.keys() & names), default={})
-    if len(own.keys() & names) < min(MIN_SHARED, len(names)):
-        return {}
-    read = {name: _read_literal(value) for name, value in own.items()}
+    own = find_config_class(symbols, names)
+    fields = () if own is None else _iter_fields(own)
+    read = {name: _read_literal(value) for name, value in fields}
     known = {n: v for n, v in read.items() if not LIMIT.search(n)}
     return {n: v for n, v in known.items() if v is None or isinstance(v, bool | float | str)}
 

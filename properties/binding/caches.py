@@ -9,7 +9,7 @@ from enum import IntEnum
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
-from headcheck.properties.binding.calls import list_taken
+from headcheck.properties.binding.calls import guess_all_taken, list_taken
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
@@ -183,9 +183,10 @@ def _iter_conventions(bench: Bench) -> Iterator[CacheConvention]:
     """Yield the places among the results where a cache may be, or the class that makes one."""
     for parameter in (*bench.signature.call, *bench.signature.given):
         for maker in parameter.makers:
-            empty = all(each.has_default for each in maker.constructor)
-            if empty and KEEPER.search(f"{maker.name} {parameter.name}"):
-                yield CacheConvention(parameter.name, made_by=maker.name)
+            takes = guess_all_taken([each for each in maker.constructor if not each.has_default])
+            if takes is not None and KEEPER.search(f"{maker.name} {parameter.name}"):
+                own = CacheConvention(parameter.name, made_by=maker.name)
+                yield replace(own, reset_takes=takes or None)
     name = _find_argument(bench)
     for made_by, place in itertools.product((None, *EMPTY), PLACES if name is not None else ()):
         yield CacheConvention(name or "", place, made_by=made_by)

@@ -18,6 +18,8 @@ from headcheck.properties.terms.call_form import (
     TokenAxes,
 )
 
+POSITION_BIAS = re.compile(r"((rel(ative)?|pos(ition(al)?)?|alibi)_)+bias", re.IGNORECASE)
+"""names of numbers that scores get for positions; a class that does not require them has its own"""
 MASK_CONVENTIONS = (
     MaskConvention(),
     MaskConvention(dtype="bool"),
@@ -87,8 +89,13 @@ def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
 
 def list_taken(signature: Signature) -> dict[str, Taken] | None:
     """Return what the method is given that sets up a cache; None if names do not say it."""
-    guesses = {p.name: guess_taken(p.name) for p in signature.reset_parameters}
-    required = {p.name for p in signature.reset_parameters if not p.has_default}
+    return guess_all_taken(signature.reset_parameters)
+
+
+def guess_all_taken(parameters: Sequence[SignatureParameter]) -> dict[str, Taken] | None:
+    """Return what sets up a cache is given, by name; None if names do not say it."""
+    guesses = {p.name: guess_taken(p.name) for p in parameters}
+    required = {p.name for p in parameters if not p.has_default}
     if any(guesses[name] is None for name in required):
         return None
     return {name: taken for name, taken in guesses.items() if taken is not None}
@@ -149,7 +156,10 @@ def _iter_plain_forms(parameters: Sequence[SignatureParameter]) -> Iterator[Call
 
 def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
     """Return the roles that the names of the inputs suggest; one required input is the tokens."""
-    guesses = [guess_role(p.name) for p in parameters]
+    guesses = [
+        "mask" if not p.has_default and POSITION_BIAS.fullmatch(p.name) else guess_role(p.name)
+        for p in parameters
+    ]
     required = [role for p, role in zip(parameters, guesses, strict=True) if not p.has_default]
     if sorted(required) == ["key", "value", "x"]:  # what looks at keys is the query
         return ["query" if role == "x" else role for role in guesses]

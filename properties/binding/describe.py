@@ -172,7 +172,8 @@ def _describe_cache(cache: CacheConvention) -> str:
     if maker == "tuple":
         return f"its `{name}` takes `()`, or what an earlier call returned"
     if maker is not None:
-        return f"its `{name}` is made by `{maker}`, and calls write into it"
+        made = f"{maker}({', '.join(cache.reset_takes)})" if cache.reset_takes else maker
+        return f"its `{name}` is made by `{made}`, and calls write into it"
     return f"its `{name}` takes what an earlier call returned, and continues it"
 
 

@@ -12,7 +12,10 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
     for quantity, pattern in (
         ("config", r"config|cfg|conf|args|hparams|hps?|configuration|settings|opts?|params"),
-        ("softcap", r"(\w+_)?(soft_?cap(ping)?|logits?_cap|cap_logits?)(_value)?|cap"),
+        (
+            "softcap",
+            r"(\w+_)?(soft_?cap(ping)?|(logits?|att(entio)?n|scores?)_cap|cap_logits?)(_value)?|cap",
+        ),
         ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (
@@ -44,7 +47,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             "context_length",
             r"(max_?)?(context|ctx|block|seq|sequence|input|target)_?(len|length|size"
             r"|window)|n_ctx|n_positions|max_?(len|length|tokens|positions?|t|seq)|"
-            r"max_position_embeddings|seq_?len|t|context|ctx|((sliding|local|attention|attn)_)?window(_size)?|"
+            r"max_position_embeddings|seq_?len|t|context|ctx|((sliding|local|attention|attn)_)?(window|win)(_size)?|ws?|"
             r"max_(seq|sequence|context|sentence)_?(len|length)|(num|n)_(tokens|patches|nodes|places)|seq",
         ),
         (
@@ -76,6 +79,7 @@ TAKEN = (
     (Taken.BATCH, re.compile(r"b|bs|bsz|n_?seqs?|(.*_)?batch(es)?(_size)?|(max_)?bsz")),
     (Taken.DTYPE, re.compile(r"(.*_)?d?type")),
     (Taken.DEVICE, re.compile(r"(.*_)?device")),
+    (Taken.WINDOW, re.compile(r"(\w+_)?window(_\w+)?")),
     (
         Taken.LENGTH,
         re.compile(r"n|l|(.*_)?(len(gth)?|tokens|positions|capacity|steps)|max_.*"),

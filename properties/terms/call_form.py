@@ -79,7 +79,7 @@ class Given(StrEnum):
 
 
 class Taken(StrEnum):
-    """What an argument of a method that begins a sequence is given."""
+    """What an argument of a method that begins a sequence is given, or of a class for caches."""
 
     BATCH = "batch"
     LENGTH = "context_length"  # the longest length, or a longer one than any call needs
@@ -87,6 +87,7 @@ class Taken(StrEnum):
     KV_HEADS = "kv_heads"
     HEAD_DIM = "head_dim"
     WIDTH = "d_out"
+    WINDOW = "window"
     DTYPE = "dtype"  # that of the tokens
     DEVICE = "device"
 
@@ -167,7 +168,7 @@ class CacheConvention:
     reset: str | None = None
     """the method that clears the cache, or sets it up, if the module keeps it"""
     reset_takes: Mapping[str, Taken] | None = None
-    """what this method is given, by name"""
+    """what this method is given, or else the class that makes a cache, by name"""
     made_by: str | None = None
     """the class that makes an empty cache: one of the submission, or a dict, into which the module
     then writes, or a tuple, instead of which it returns its own; None begins with None"""
@@ -322,4 +323,4 @@ def list_sizes(case: Case, *, is_limited: bool) -> dict[str, int]:
     """
     length = case.context_length if is_limited else 2 * case.tokens
     found = {str(kind): int(getattr(case, kind)) for kind in Taken if kind not in OF_CALLS}
-    return {**found, Taken.LENGTH: length}
+    return {**found, Taken.LENGTH: length, Taken.WINDOW: case.window or length}

@@ -38,7 +38,7 @@ class CallHooks:
     places: Sequence[int] | None
     one_head: bool
     cache: Mapping[str, Any] | None = None
-    make_cache: Callable[[], Any] | None = None
+    make_cache: Callable[..., Any] | None = None
     """makes an empty cache for the first call, if the module writes into one"""
     numbers: Sequence[float] = ()
     """numbers that a function is given as further arguments after the tensors"""
@@ -133,7 +133,7 @@ class CallHooks:
             other = replace(self, mask=self.beside)
             named[self.beside["argument"]] = other._convert_mask(None, *tokens)
         if "cache" in options:
-            named |= self._pass_cache(options["cache"])
+            named |= self._pass_cache(options["cache"], tokens[0])
         passed = (roles[name] for name in self.inputs if name in roles)
         if manner == "by position":
             return (*passed, options["cache"]), {}
@@ -161,14 +161,12 @@ class CallHooks:
 
     def _begin(self, called: Any, tokens: Tensor, cache: Mapping[str, Any] | None) -> None:
         """Make a module forget earlier sequences, perhaps with an empty cache for a new one."""
-        batch = len(tokens) if tokens.dim() > 2 else 1
-        known = {"batch": batch, "dtype": tokens.dtype, "device": tokens.device}
         for reset, takes in (
             (self.reset, self.reset_takes),
             (cache["reset"], cache["reset_takes"]) if cache else (None, {}),
         ):
             if reset is not None:
-                getattr(called, reset)(**{n: known.get(kind, kind) for n, kind in takes.items()})
+                getattr(called, reset)(**_fill_in(takes, tokens))
         for path in self.cleared:
             set_tensor(called, path, torch.zeros_like)
 
@@ -182,10 +180,10 @@ class CallHooks:
     def _list_given(self) -> Iterable[tuple[str, str]]:
         return (self.given or {}).items()
 
-    def _pass_cache(self, cache: Any) -> dict[str, Any]:
+    def _pass_cache(self, cache: Any, tokens: Tensor) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"
         if self.make_cache is not None and cache is None:
-            cache = self.make_cache()
+            cache = self.make_cache(**_fill_in(self.cache["reset_takes"], tokens))
         name = self.cache["argument"]
         return {name: True if self._keeps else cache} if name else {}
 
@@ -361,6 +359,13 @@ def read_path(module: Any, path: str) -> Tensor:
     owner, _, name = path.rpartition(".")
     tensor: Tensor = getattr(module.get_submodule(owner), name)
     return tensor.detach()
+
+
+def _fill_in(takes: Mapping[str, Any], tokens: Tensor) -> dict[str, Any]:
+    """Return what sets up a cache is given, with what the tokens of the call say."""
+    batch = len(tokens) if tokens.dim() > 2 else 1
+    known = {"batch": batch, "dtype": tokens.dtype, "device": tokens.device}
+    return {name: known.get(kind, kind) for name, kind in takes.items()}
 
 
 def set_tensor(module: Any, path: str, make: Callable[[Tensor], Tensor]) -> None:

@@ -1,14 +1,22 @@
 """The config objects that constructors are given."""
 
-import types
+import ast
 from collections.abc import KeysView, Mapping
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
+
+from headcheck.grader.reading.config_fields import (
+    find_config_class,
+    find_config_defaults,
+    list_computed_fields,
+)
+from headcheck.grader.reading.symbol_table import SymbolTable
 
 MAKER = ""
 """the entry of an argument's value that names the definition that makes the object"""
 
 
-class Config(types.SimpleNamespace):
+class Config(SimpleNamespace):
     """A config object, whose values can be read as attributes and as items.
 
     An attribute that it lacks has the default that the submission's own config gives it. Only
@@ -70,16 +78,45 @@ def is_config(value: object) -> bool:
     return isinstance(value, dict) and MAKER not in value
 
 
-def make_config(values: dict[str, Any], given: str, defaults: Mapping[str, Any]) -> Config:
+def make_full_config(
+    values: dict[str, Any], given: str, symbols: SymbolTable, module: ModuleType
+) -> Config:
+    """Make a config with what the submission's own config has in all fields but these."""
+    names = frozenset(values)
+    own = find_config_class(symbols, names)
+    computed = {} if own is None else _compute_fields(own, values, module)
+    return make_config(values, given, find_config_defaults(symbols, names), computed)
+
+
+def _compute_fields(
+    node: ast.ClassDef, values: Mapping[str, Any], module: ModuleType
+) -> dict[str, Any]:
+    """Return what the submission's own config computes from these values; nothing if it raises."""
+    names = [name for name in list_computed_fields(node) if name not in values]
+    try:
+        own = getattr(module, node.name)(**values) if names else None
+        return {name: getattr(own, name) for name in names}
+    except Exception:
+        return {}
+
+
+def make_config(
+    values: dict[str, Any],
+    given: str,
+    defaults: Mapping[str, Any],
+    computed: Mapping[str, Any] = MappingProxyType({}),
+) -> Config:
     """Make a config with attributes of its own, or of its class, as a class of constants has.
 
-    A strict config has no defaults.
+    A strict config has no defaults, but all that is computed.
     """
     if given == "strictly":
-        return StrictConfig(**values)
+        strict = StrictConfig(**values)
+        strict._defaults = computed
+        return strict
     if given == "by class":
         config: Config = type("Config", (Config,), values)()
     else:
         config = Config(**values)
-    config._defaults = defaults
+    config._defaults = {**defaults, **computed}
     return config

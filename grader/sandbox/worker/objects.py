@@ -107,9 +107,8 @@ class ObjectHost:
         """Construct an instance of a class, or have a function make a module, and move it."""
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
-        arguments = {
-            name: self._make_argument(value, given) for name, value in meta["arguments"].items()
-        }
+        with watch_settings(self.disturbed):  # a config of the submission's own may compute
+            arguments = {n: self._make_argument(v, given) for n, v in meta["arguments"].items()}
 
         def make(maker: Callable[..., Any] = maker) -> Any:
             own = {name: self._make_given(value) for name, value in arguments.items()}
@@ -400,12 +399,12 @@ class ObjectHost:
             self.objects.pop(handle, None)
         return NoReply(), ()
 
-    def _find_maker(self, form: Mapping[str, Any]) -> Callable[[], Any] | None:
+    def _find_maker(self, form: Mapping[str, Any]) -> Callable[..., Any] | None:
         """Return what makes an empty cache, if a call form names it."""
         name = (form["cache"] or {}).get("made_by")
         if name is None or name in EMPTY:
             return EMPTY.get(name)
-        maker: Callable[[], Any] = self._look_up(name)
+        maker: Callable[..., Any] = self._look_up(name)
         return maker
 
     def _make_given(self, value: Any) -> Any:

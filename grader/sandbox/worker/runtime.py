@@ -20,7 +20,6 @@ from headcheck.grader.reading.cells import SubmissionSource, read_source
 from headcheck.grader.reading.code_digest import digest_code
 from headcheck.grader.reading.code_patterns import find_code_patterns
 from headcheck.grader.reading.companions import list_maker_names
-from headcheck.grader.reading.config_fields import find_config_defaults
 from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
 from headcheck.grader.reading.fingerprints import fingerprint_definitions
@@ -65,7 +64,7 @@ from headcheck.grader.sandbox.worker.call_environment import (
     suppress_output,
 )
 from headcheck.grader.sandbox.worker.calling import Refused
-from headcheck.grader.sandbox.worker.configs import Config, make_config
+from headcheck.grader.sandbox.worker.configs import Config, make_full_config
 from headcheck.grader.sandbox.worker.crashes import explain_crash
 from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
@@ -277,9 +276,9 @@ class WorkerRuntime(ObjectHost):
         return super().construct(meta, tensors)
 
     def _make_config(self, values: dict[str, Any], given: str) -> Config:
-        """Make a config, with the defaults of the submission's own config for all other fields."""
-        defaults = find_config_defaults(build_symbol_table(self.source), frozenset(values))
-        return make_config(values, given, defaults)
+        """Make a config, with what the submission's own config has in all other fields."""
+        symbols = build_symbol_table(self.source)
+        return make_full_config(values, given, symbols, self.loading.module)
 
     def get_function(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Return a handle of a function, with other values of variables if given."""

@@ -85,6 +85,11 @@ def test_a_strict_config_has_no_defaults() -> None:
     assert not hasattr(make_config({"dim": 8}, "strictly", {"flash": True}), "flash")
 
 
+def test_what_the_own_config_computes_is_known_even_to_a_strict_one() -> None:
+    config = make_config({"dim": 8}, "strictly", {"flash": True}, {"scale": 0.5})
+    assert config.scale == 0.5 and not hasattr(config, "flash")
+
+
 # ------------------------------------------------------------------- unregistered tensors
 
 TENSOR = torch.ones(2, 3)

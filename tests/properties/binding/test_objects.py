@@ -5,7 +5,7 @@ import pytest
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import list_assumptions
 from headcheck.properties.contracts.contract import Capability, Positions
-from headcheck.properties.terms.call_form import CacheConvention, Given
+from headcheck.properties.terms.call_form import CacheConvention, Given, Taken
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make, must_bind
 
@@ -151,6 +151,21 @@ def test_a_cache_that_calls_write_into_is_made_by_its_class(name: str, result: s
     contract = must_bind(make_cached(name, result)).contract
     assert contract.has(C.CACHE, C.HANDED_CACHE)
     assert contract.call_form.cache == CacheConvention(name, made_by="Store")
+
+
+@pytest.mark.parametrize(
+    ("taken", "takes"), [("max_len", Taken.LENGTH), ("dtype", Taken.DTYPE), ("batch", Taken.BATCH)]
+)
+def test_a_cache_whose_class_takes_something_is_given_it(taken: str, takes: Taken) -> None:
+    source = make_cached("cache").replace("layers=1", f"{taken}, layers=1")
+    contract = must_bind(source).contract
+    made = CacheConvention("cache", made_by="Store", reset_takes={taken: takes})
+    assert contract.call_form.cache == made
+
+
+def test_a_cache_whose_class_takes_something_unknown_is_not_made() -> None:
+    source = make_cached("cache").replace("layers=1", "secret, layers=1")
+    assert not must_bind(source).contract.has(C.CACHE)
 
 
 def test_another_object_that_calls_take_is_no_cache() -> None:
