@@ -36,7 +36,11 @@ from headcheck.grader.grading.helpers import judge_helpers
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
-from headcheck.grader.grading.other_form import has_other_form, reads_own_config
+from headcheck.grader.grading.other_form import (
+    has_other_form,
+    may_take_batches,
+    reads_own_config,
+)
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
@@ -301,12 +305,14 @@ class _Grading:
         """
         target, asked = judged.attempt.target, self.settings.exercise is not None
         own_config = not asked and reads_own_config(judged.attempt.repair)
-        if judged.attempt.repair is not None and not own_config:
+        batched = not asked and may_take_batches(target.exercise.contract, judged)
+        if judged.attempt.repair is not None and not (own_config or batched):
             return None
         named = target.name == target.exercise.contract.name and not target.by_position
         resembles = not asked and not named
-        differs = own_config or has_other_form(judged.verdicts, asked=asked, named=named)
-        passed = summarise_status(judged.verdicts) is Status.PASSED and not own_config
+        form_differs = own_config or has_other_form(judged.verdicts, asked=asked, named=named)
+        differs = batched or form_differs
+        passed = summarise_status(judged.verdicts) is Status.PASSED and not (own_config or batched)
         if judged.failure is not None or passed or not (resembles or differs):
             return None
         signature = self.signatures.get(target.name)
@@ -320,7 +326,9 @@ class _Grading:
             self.unrelated[target.name] = target.exercise
         if binding is None or (binding.mistakes and not differs):
             return None
-        if binding.inexact and (asked or not differs):
+        if batched and not form_differs and not binding.contract.has(Capability.BATCH):
+            return None
+        if binding.inexact and (asked or not form_differs):
             return None
         if not asked and not (named and binding.broken):
             return self._ask(open_mode.make_open_target(signature, binding))

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from headcheck.grader.grading.attempts import Repair
+from headcheck.grader.grading.attempts import Judgement, Repair
 from headcheck.properties.binding.vocabulary import guess_quantity
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
 from headcheck.properties.property import Verdict
@@ -27,6 +28,15 @@ def reads_own_config(repair: Repair | None) -> bool:
         return False
     before, after = repair.edit.before, repair.edit.after
     return guess_quantity(before) == "config" and after.isidentifier()
+
+
+def may_take_batches(contract: Contract, judged: Judgement) -> bool:
+    """Whether a definition stops in calls for one sequence, which is all that an exercise asks for.
+
+    It may be meant for a batch of sequences.
+    """
+    stops = judged.attempt.repair is not None or any(map(_crashes_in_forward, judged.verdicts))
+    return stops and not contract.has(Capability.BATCH)
 
 
 def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:
