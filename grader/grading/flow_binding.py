@@ -125,7 +125,7 @@ class _Reading:
     def find_contract(self) -> tuple[Contract, Sizes] | None:
         """Return the contract of which most stages are in the trace; None if that is not clear."""
         softmaxes = [n for n in self._slice if self.flow.steps[n].kind in SOFTMAXES]
-        if not softmaxes or not all(map(self._weighs_tokens, softmaxes)):
+        if not softmaxes or not all(map(self.flow.weighs_tokens, softmaxes)):
             return None
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)
@@ -139,16 +139,6 @@ class _Reading:
             for refined in _iter_epsilons(contract)
         ]
         return max(complete, key=lambda each: self._count_stages(*each), default=None)
-
-    def _weighs_tokens(self, softmax: int) -> bool:
-        """Whether a softmax is of products of what tokens give with what tokens give."""
-        steps = self.flow.steps
-        given = [n for n in self._slice if steps[n].kind.startswith("input ")]
-        from_tokens = self.flow.walk_on(given)
-        return steps[softmax].kind in KERNELS or any(
-            steps[n].kind in PRODUCTS and len(from_tokens & {*steps[n].sources}) > 1
-            for n in self.flow.walk_back([softmax])
-        )
 
     @cached_property
     def _slice(self) -> set[int]:

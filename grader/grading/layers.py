@@ -1,4 +1,4 @@
-"""Judge layers around attention by what holds for every layer.
+"""Judge layers around attention, and attention of no known kind, by what holds for every layer.
 
 A block, an encoder or a model is no attention itself, but it uses some: of the same file, or of
 torch. What it adds may be right in many ways. But in each of them its parts have an effect,
@@ -23,6 +23,9 @@ from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import join_words
 from headcheck.properties.violations.violation import Status
 
+SAID_OF_LAYERS = "judged as a layer around {}, by what holds for every layer"
+SAID_OF_UNKNOWN = "its attention is not recognised: judged by what holds for every layer"
+
 
 @dataclass(frozen=True, slots=True)
 class LayerJudge:
@@ -46,12 +49,13 @@ class LayerJudge:
             signature, layer = observed.get(code.name, (None, None))
             if signature is None or layer is None or wrong & {*code.uses}:
                 continue  # the same mistake would be told twice
-            if around := self._name_attention(code, layer):
-                began, claims = time.monotonic(), self._find_all(code, signature, layer)
-                said = f"judged as a layer around {around}, by what holds for every layer"
+            began, claims = time.monotonic(), self._find_all(code, signature, layer)
+            around, right = self._name_attention(code, layer), all(each.holds for each in claims)
+            if around or (layer.compares_tokens and not right):
+                said = SAID_OF_LAYERS.format(around) if around else SAID_OF_UNKNOWN
                 given = self.session, self.submission, code.name, claims
                 records.append(record_findings(*given, [said, *layer.remarks], began))
-                wrong |= set() if all(each.holds for each in claims) else {code.name}
+                wrong |= set() if right else {code.name}
         return records[:MAX_RECORDS]
 
     def _name_attention(self, code: LayerCode, layer: ObservedLayer) -> str:
@@ -67,13 +71,14 @@ class LayerJudge:
     ) -> list[JudgedClaim]:
         """Return whether each claim holds, by what calls show and by what only the code shows."""
         broken = {each.claim: each for each in layer.breaches}
-        idle = {path.split(".")[0] for path in layer.unread}
-        unread = {name: line for name, line in code.unread if name in idle}
+        idle = dict.fromkeys(path.split(".")[0] for path in layer.unread)
         masks = list_mask_names(signature.call)
-        unread |= {name: line for name, line in code.idle if name in masks}
+        unread = [name for name in idle if code.read is not None and name not in code.read]
+        unread += [name for name, _ in code.idle if name in masks]
         if unread:
             got = f"nothing reads {join_words([f'`{name}`' for name in unread])}"
-            lines = tuple((code.cell, line) for line in unread.values())
+            known = dict((*code.made, *code.idle))
+            lines = tuple((code.cell, known[name]) for name in unread if name in known)
             broken[USED] = JudgedClaim(USED, EFFECT, got, lines=lines)
         return [broken.get(claim, JudgedClaim(claim)) for claim in CLAIMS]
 

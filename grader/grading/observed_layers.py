@@ -9,8 +9,10 @@ from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
+from headcheck.grader.grading.normed_alike import iter_normed_apart
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS
+from headcheck.properties.binding.calls import guess_roles
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import count, join_words
@@ -18,6 +20,11 @@ from headcheck.properties.terms.group import PropertyGroup
 
 MAX_STEPS = 2000
 """a trace with as many steps may have been cut, and tells nothing of what a result rests on"""
+BATCH_FIRST = re.compile(
+    r"[(\[]\s*(b|bsz?|batch\w*)\s*,\s*(t|l|s|n|seq\w*|len\w*|time|tokens?|frames|patches)\b",
+    re.IGNORECASE,
+)
+"""how a docstring says that the first axis of tokens is the batch"""
 OF_TORCH = "multi_head_attention_forward"
 SHARING = re.compile(r"shar(e|ing)|\btie|same layer|albert|universal|recurrent", re.IGNORECASE)
 """words in docstrings, and in names of models, that say that layers share their weights"""
@@ -36,12 +43,17 @@ HIDDEN = Claim(
     "Tokens that all attention hides have no effect on earlier tokens.",
     G.MASK,
 )
+NORMED = Claim(
+    "tokens_are_normed_alike",
+    "Queries, keys and values of the same tokens are normed alike.",
+    G.VALUES,
+)
 REPEATED = Claim(
     "calls_repeat", "In evaluation mode, two calls with the same tokens give the same.", G.PURITY
 )
 FINITE = Claim("results_are_finite", "Results are finite.", G.PRECISION)
 EFFECT = "what every part computes goes into the output"
-CLAIMS = (USED, OWN, APART, HIDDEN, REPEATED, FINITE)
+CLAIMS = (USED, OWN, NORMED, APART, HIDDEN, REPEATED, FINITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +63,11 @@ class ObservedLayer:
     attends: tuple[Position | None, ...]
     """the lines on which it computes softmaxes or fused attention; None outside of the file"""
     unread: tuple[str, ...]
-    """the paths of the weights that the call does not read"""
+    """the paths of the parameters that the call does not read"""
     breaches: tuple[JudgedClaim, ...]
     """the claims that do not hold"""
+    compares_tokens: bool
+    """whether one of its softmaxes is of products of what tokens give, as in attention"""
     remarks: tuple[str, ...] = ()
 
 
@@ -73,8 +87,9 @@ def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> Observed
     breaches = (check(probe, flow, signature) for check in CHECKS)
     return ObservedLayer(
         tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
-        tuple(path for path in probe.built.tensors if path not in read),
+        tuple(p for p, i in probe.built.tensors.items() if i.kind == "parameter" and p not in read),
         tuple(filter(None, breaches)),
+        any(map(flow.weighs_tokens, attends)),
         tuple(_iter_remarks(probe)),
     )
 
@@ -143,14 +158,30 @@ def _are_of_one_list(one: str, other: str) -> bool:
     return len(differ) == 1 and all(part.isdigit() for part in differ[0])
 
 
-def _find_mixed(probe: CallProbe, _: Flow, __: Signature) -> JudgedClaim | None:
-    """Find sequences that depend on others, whichever of two axes is the batch."""
+def _find_normed_apart(probe: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
+    """Find tokens that are normed for queries or keys alone."""
+    roles = zip(signature.call, guess_roles(signature.call), strict=True)
+    required = [role for p, role in roles if role != "mask" and not p.has_default]
+    given = [role for role in probe.form.inputs if role != "mask"]
+    found = next(iter_normed_apart(flow, of_one=max(len(required), len(given)) < 2), None)
+    if found is None:
+        return None
+    normed, plain, step = found
+    got = f"the tokens are normed for the {normed}, and not for the {plain}"
+    lines = tuple(flow.list_around(step)[-1:])
+    return JudgedClaim(NORMED, f"the same norms before {normed} and {plain}", got, lines=lines)
+
+
+def _find_mixed(probe: CallProbe, _: Flow, signature: Signature) -> JudgedClaim | None:
+    """Find sequences that depend on others, whichever of two axes is the batch, if none is said."""
     x, outputs = probe.seen.x, probe.seen.outputs
     if not probe.batched or not _keep_rows(outputs, x, 0) or probe.observe(x.flip(0)) is None:
         return None
-    if _are_apart(probe, 0) or _are_apart(probe, 1):
+    said = BATCH_FIRST.search(signature.doc)
+    if _are_apart(probe, 0) or (not said and _are_apart(probe, 1)):
         return None
     expected = "the output of a sequence is the same in every batch"
+    expected += f", whose axes are “{said.group()}…”" if said else ""
     return JudgedClaim(APART, expected, "it changes with the others, or with its place")
 
 
@@ -243,6 +274,7 @@ Check = Callable[[CallProbe, Flow, Signature], JudgedClaim | None]
 CHECKS: tuple[Check, ...] = (
     _find_without_effect,
     _find_shared,
+    _find_normed_apart,
     _find_mixed,
     _find_leak,
     _find_unsteady,

@@ -26,8 +26,10 @@ class LayerCode:
     last: int
     uses: tuple[str, ...]
     """the names of the definitions that it reads, and of those that these read"""
-    unread: tuple[tuple[str, int], ...]
-    """the attributes that its constructor sets and that nothing reads, with their lines"""
+    made: tuple[tuple[str, int], ...]
+    """the attributes that its constructor sets, with their lines"""
+    read: frozenset[str] | None
+    """the attributes that are read somewhere in the file; None if some may be without their name"""
     idle: tuple[tuple[str, int], ...]
     """the parameters that its `forward` requires and never reads, with their lines"""
 
@@ -35,17 +37,18 @@ class LayerCode:
 def list_layer_code(symbols: SymbolTable) -> list[LayerCode]:
     """Describe the classes of a submission; what may be read in other ways counts as read."""
     nodes = [inner for s in symbols.program.statements for inner in ast.walk(s.node)]
-    read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    attributes = (n for n in nodes if isinstance(n, ast.Attribute))
+    read = frozenset(n.attr for n in attributes if isinstance(n.ctx, ast.Load))
     indirect = INDIRECT & (read | {n.id for n in nodes if isinstance(n, ast.Name)})
     sites = [each[-1] for each in symbols.definitions.values()]
     classes = [site for site in sites if isinstance(site.node, ast.ClassDef)]
     return [_describe(symbols, site, None if indirect else read) for site in classes]
 
 
-def _describe(symbols: SymbolTable, site: DefinitionSite, read: set[str] | None) -> LayerCode:
+def _describe(symbols: SymbolTable, site: DefinitionSite, read: frozenset[str] | None) -> LayerCode:
     used = symbols.collect_reachable_definitions(site.node.name)
     methods = {method.name: method for method in list_methods(site.node)}
-    made = {} if read is None or "__init__" not in methods else _list_set(methods["__init__"])
+    made = _list_set(methods["__init__"]) if "__init__" in methods else {}
     called = methods.get("forward")
     return LayerCode(
         site.node.name,
@@ -53,7 +56,8 @@ def _describe(symbols: SymbolTable, site: DefinitionSite, read: set[str] | None)
         site.node.lineno,
         site.node.end_lineno or site.node.lineno,
         tuple(sorted({each.node.name for each in used} - {site.node.name})),
-        tuple((name, line) for name, line in made.items() if name not in (read or ())),
+        tuple(made.items()),
+        read,
         () if called is None else tuple(_list_idle(called, is_bound(site, called))),
     )
 

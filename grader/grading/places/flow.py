@@ -105,6 +105,15 @@ class Flow:
                 todo += [n for n in self.uses[number] if through is None or n in through]
         return seen
 
+    def weighs_tokens(self, softmax: int) -> bool:
+        """Whether a softmax is of products of what tokens give with what tokens give."""
+        reached = self.walk_back(self.returned)
+        from_tokens = self.walk_on(n for n in reached if self.steps[n].kind.startswith("input "))
+        return self.steps[softmax].kind in KERNELS or any(
+            self.steps[n].kind in PRODUCTS and len(from_tokens & {*self.steps[n].sources}) > 1
+            for n in self.walk_back([softmax])
+        )
+
     def list_returns(self, positions: Iterable[Position]) -> list[Position]:
         """Return the lines on which the functions around lines return next."""
         known = [self.lines[at] for at in positions if at in self.lines]

@@ -201,6 +201,60 @@ def test_tokens_before_the_batch_are_remarked() -> None:
     assert remark.startswith("it reads `(tokens, batch, width)`")
 
 
+APART = """
+class Attend(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = (nn.Linear(dim, dim) for _ in range(3))
+
+    def forward(self, q, k, v):
+        q, k, v = self.to_q(q), self.to_k(k), self.to_v(v)
+        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+
+class Layer(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.attend, self.norm, self.other = Attend(dim), nn.LayerNorm(dim), nn.LayerNorm(dim)
+
+    def forward(self, x):
+        n = self.norm(x)
+        return self.other(x) + self.attend({given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        ("n, n, n", ""),
+        ("x, n, n", ""),  # keys may be merged and normed
+        ("n, x, x", "the tokens are normed for the queries, and not for the keys"),
+        ("n, n, x", "the tokens are normed for the keys, and not for the values"),
+        ("n, x, n", "the tokens are normed for the queries, and not for the keys"),
+        ("n + 1, n + 1, n", ""),
+    ],
+)
+def test_tokens_are_normed_alike(given: str, got: str) -> None:
+    found = [each.got for each in observe(APART.format(given=given), "Layer").breaches]
+    assert found == ([got] if got else [])
+
+
+def test_tokens_of_two_sequences_may_be_normed_apart() -> None:
+    source = APART.format(given="n, memory, memory").replace("self, x):", "self, x, memory):")
+    assert not observe(source, "Layer").breaches
+    source = APART.format(given="n, self.other(memory), memory")
+    [found] = observe(source.replace("self, x):", "self, x, memory):"), "Layer").breaches
+    assert found.got == "the tokens are normed for the keys, and not for the values"
+
+
+@pytest.mark.parametrize("said", ["", "tokens: (batch, time, dim)"])
+def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(said: str) -> None:
+    source = OF_TORCH.format(option="", step=ALL_SEE)
+    source = source.replace("    def __init__", f'    """{said}"""\n\n    def __init__')
+    breaches = observe(source, "Layer").breaches
+    assert [each.claim.name for each in breaches] == (["sequences_do_not_mix"] if said else [])
+    assert not said or "“(batch, time…”" in breaches[0].expected
+
+
 def test_writing_over_the_tokens_is_remarked() -> None:
     layer = observe(OWN + BLOCK.format(step="return x.add_(self.mlp(self.norm2(x)))")
                     .replace("x = x + self.attn", "x += self.attn"), "Block")  # fmt: skip
@@ -218,7 +272,8 @@ def test_what_uses_no_attention_is_no_layer_around_it() -> None:
 def test_code_tells_what_is_never_read() -> None:
     block = BLOCK.format(step="return x + self.mlp(self.norm1(x))")
     found = describe(OWN + block.replace("def forward(self, x)", "def forward(self, x, mask)"))
-    assert [name for name, _ in found["Block"].unread] == ["norm2"]
+    made, read = dict(found["Block"].made), found["Block"].read
+    assert read is not None and [name for name in made if name not in read] == ["norm2"]
     assert [name for name, _ in found["Block"].idle] == ["mask"]
     assert found["Block"].uses == ("Attention",)
 
@@ -226,7 +281,7 @@ def test_code_tells_what_is_never_read() -> None:
 @pytest.mark.parametrize("use", ["getattr(self, 'norm2')", "list(self.children())[2]"])
 def test_what_may_be_read_by_another_name_is_not_unread(use: str) -> None:
     found = describe(OWN + BLOCK.format(step=f"return x + self.mlp({use}(x))"))
-    assert found["Block"].unread == ()
+    assert found["Block"].read is None
 
 
 # ------------------------------------------------------------------------------ whole records
@@ -265,6 +320,32 @@ def test_a_layer_around_wrong_attention_is_not_judged(
     assert set(records) == {"Attention"}
 
 
+UNKNOWN = """
+class Bent(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+        for name in ("one", "other"):
+            self.register_parameter(name, nn.Parameter(torch.ones(1)))
+
+    def forward(self, x):
+        scores = self.q(x).tanh() @ self.k(x).tanh().mT * self.one.sin() * self.OTHER.cos()
+        return scores.softmax(-1) @ self.v(x).tanh()
+"""
+
+
+@pytest.mark.parametrize(("named", "status"), [("other", "not_tried"), ("one", "failed")])
+def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_every_layer(
+    sandbox: "SandboxDriver", tmp_path: Path, named: str, status: str
+) -> None:
+    [record] = grade(sandbox, tmp_path, UNKNOWN.replace("OTHER", named)).values()
+    assert record.status == status
+    if status == "failed":
+        assert "nothing reads `other`" in record.properties[0].message
+        assert "its attention is not recognised" in record.notes[0].message
+
+
+@pytest.mark.whole
 def test_what_projects_around_a_function_is_attention_and_no_layer(
     sandbox: "SandboxDriver", tmp_path: Path
 ) -> None:
