@@ -163,7 +163,8 @@ class Variant:
             return own
         if self.norm_over == "half":
             return own.repeat(2)
-        return share_heads(own.unflatten(-1, (-1, 1, t.shape[-1])), t.shape[-3])
+        # `unflatten` takes a hundred times as long to raise where norms have another width.
+        return share_heads(own.reshape(-1, 1, t.shape[-1]), t.shape[-3])
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Rotate queries or keys by their positions."""

@@ -85,20 +85,18 @@ def _parse_signature(
     }
     constructor = _parse_parameters(entry.get("parameters"), "__init__", makers)
     call = _parse_parameters(entry.get("forward"), "forward", makers)
-    name = str(entry["name"])
+    name, only = str(entry["name"]), bool(entry.get("for_inference", False))
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        doc, called, helpers, reset = (
-            str(entry.get(key, "")) for key in ("doc", "called_doc", "helper_doc", "reset")
-        )
+        doc, called, reset = (str(entry.get(key, "")) for key in ("doc", "called_doc", "reset"))
         signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
-        only = bool(entry.get("for_inference", False))
         taken = _parse_parameters(entry.get("reset_parameters"))
         signature = replace(signature, reset=reset, reset_parameters=taken)
-        return replace(signature, helper_doc=helpers, for_inference=only)
+        return replace(signature, for_inference=only)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
-        return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)
+        own = Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)
+        return replace(own, for_inference=only)
     return None
 
 

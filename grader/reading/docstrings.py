@@ -26,11 +26,6 @@ def read_called_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
     return _join(f for call, f in called if not _gives_computed(call, computed))
 
 
-def read_helper_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
-    """Return the docstrings of all that a class calls, whatever it gives them."""
-    return _join(f for _, f in _iter_called(symbols, site, _list_nodes(symbols, site)))
-
-
 def _list_nodes(symbols: SymbolTable, site: DefinitionSite) -> list[ast.AST]:
     """Return what the constructor and `forward` of a class consist of."""
     if not isinstance(site.node, ast.ClassDef):

@@ -18,7 +18,6 @@ from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.docstrings import (
     read_called_docstrings,
     read_docstrings,
-    read_helper_docstrings,
 )
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
@@ -57,8 +56,6 @@ class Definition:
     """the beginning of its docstring, and of that of its `forward`"""
     called_doc: str = ""
     """the beginning of the docstrings of what it calls with arguments that it does not compute"""
-    helper_doc: str = ""
-    """the beginning of the docstrings of all functions that it calls"""
     reset: str = ""
     """the name of its method that forgets earlier calls, or sets up a cache; "" without one"""
     reset_parameters: tuple[Parameter, ...] = ()
@@ -125,7 +122,6 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         redefined_in=tuple(site.cell for site in sites[1:]),
         doc=read_docstrings(symbols, last),
         called_doc=read_called_docstrings(symbols, last),
-        helper_doc=read_helper_docstrings(symbols, last),
         reset="" if reset is None else reset.name,
         reset_parameters=() if reset is None else tuple(iter_parameters(reset.args))[1:],
         for_inference=_is_for_inference(symbols, last),
@@ -135,11 +131,10 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
 
 
 def _is_for_inference(symbols: SymbolTable, site: DefinitionSite) -> bool:
-    """Whether `forward` switches gradients off, or a cache gets numbers that are cut off them."""
-    if not isinstance(site.node, ast.ClassDef):
-        return False
-    forward = symbols.find_method(site, "forward")
-    decorators = forward[1].decorator_list if forward else ()
+    """Whether a call switches gradients off, or a cache gets numbers that are cut off them."""
+    found = symbols.find_method(site, "forward")
+    called = found[1] if found else site.node
+    decorators = called.decorator_list
     used = symbols.collect_reachable_definitions(site.node.name)
     written = (node for each in used for node in ast.walk(each.node) if _is_written(node))
     return any(

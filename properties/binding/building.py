@@ -189,7 +189,7 @@ def _complete_config(
     config = next((a for a in constructor.arguments if a.quantity == "config"), None)
     if config is None:
         return constructor
-    fields: list[Argument] = []
+    fields = list(config.fields)
     for given in itertools.repeat("strictly", MAX_FIELDS):
         complete = _fill_config(constructor, config, fields)
         try:

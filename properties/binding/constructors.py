@@ -26,9 +26,9 @@ SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
     "batch_size": 2,
-    "layer_idx": 0,
-    "layer_id": 0,
+    **dict.fromkeys(("layer", "layer_idx", "layer_id", "layer_index", "layer_number"), 0),
     "q_lora_rank": 0,
+    "is_decoder": False,  # a decoder leaves it to its caller to hide later tokens
     "device": "cpu",
 }
 """values for other required arguments, by name"""
@@ -127,15 +127,6 @@ def _iter_with_object(parameters: Sequence[SignatureParameter]) -> Iterator[Cons
             fields = each.arguments[len(outer) :]
             made = Argument(taking.name, MADE, default=maker.name, fields=fields)
             yield replace(each, arguments=(made, *each.arguments[: len(outer)]))
-
-
-def iter_unshared(signature: Signature) -> Iterator[Constructor]:
-    """Yield ways to construct a class with an argument for key heads that refuses to share them."""
-    passed = _list_passed(signature.constructor)
-    kinds = {a.name: "heads" for a in passed if a.quantity == "kv_heads"}
-    if kinds:
-        own = [replace(a, quantity=kinds.get(a.name, a.quantity)) for a in passed]
-        yield from dict.fromkeys(_resolve_widths(own))
 
 
 def iter_of_one_length(signature: Signature) -> Iterator[Constructor]:
@@ -253,7 +244,7 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
     ):
         return None
     if quantity == "bias" or (quantity is None and (is_flag(name) or parameter.by_name)):
-        return Argument(name, CONSTANT, default=True)
+        return Argument(name, CONSTANT, default=_get_other(name, True))
     if quantity is None:
         other = _get_other(name)
         return Argument(name, CONSTANT, default=other) if other is not None else Argument(name, "?")

@@ -25,13 +25,11 @@ from headcheck.properties.terms.case import Case
 
 NORM_OF_TOKENS = re.compile(
     r"(\w+\.)*(?!([qk]|query|key)_?\w*norm|\w*norm_?([qk]|query|key)\b)"
-    r"(\w*norm\w*|\w*ln_?\d*)(\.\w+)*\.(weight|bias|gain|scale|gamma|beta|g|b)",
+    r"(\w*norm\w*|\w*ln_?\d*)(\.\w+)*\.\w+",
     re.IGNORECASE,
 )
 """paths of parameters of layers that norm tokens, but not of those that norm queries and keys"""
-ANY_NORM = re.compile(
-    r"(\w+\.)*\w*(norm|ln)\w*\.(weight|bias|gain|scale|gamma|beta)", re.IGNORECASE
-)
+ANY_NORM = re.compile(r"(\w+\.)*\w*(norm|ln)\w*\.\w+", re.IGNORECASE)
 """paths of parameters of norms in a class with latents, which are also normed"""
 MAX_TRIED = 2
 """how many ways to call a class are tried to see whether a norm has an effect"""

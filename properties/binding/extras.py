@@ -55,7 +55,7 @@ def iter_extended(
     if not options or not all(options):
         return
     for chosen in itertools.product(*options):
-        held = [mapping.holds[0] for mapping in chosen]
+        held = [name for mapping in (*layout, *chosen) for name in mapping.holds]
         if len({*held}) == len(held) and _is_whole({*held}) and _agrees(chosen):
             yield (*layout, *chosen)
 

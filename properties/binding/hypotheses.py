@@ -269,10 +269,17 @@ def iter_scaled_placements(contract: Contract, case: Case) -> Iterator[Contract]
 
 
 def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract with the usual positions: rotary with the usual base, and ALiBi."""
+    """Yield the contract with the usual positions: ALiBi, and rotary, its usual base first.
+
+    Other bases are for models that rotate whole heads.
+    """
+    rarer = []
     for placed in iter_placements(contract, case):
         if placed.positions not in ROTARY or placed.rotary_base == ROTARY_BASES[0]:
             yield placed
+        elif placed.rotary_share == 1:
+            rarer.append(placed)
+    yield from rarer
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:

@@ -1,5 +1,6 @@
 """Guess what a class is meant to compute, if that differs from what it computes."""
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -40,12 +41,19 @@ OWN_TOKEN = re.compile(
 )
 """words that say that the tokens of a window include the one that looks"""
 
-IN_A_ROW = re.compile(
-    r"repeat_interleave|\bin a row\b|\bconsecutive(ly)?\b|\bn_rep times\b.*\brow\b"
-    r"|\(0, ?0, ?1, ?1\)|\b(heads|queries) \w ?\* ?n_rep",
+_NAMES = {"q": r"q(uer(y|ies))?", "k": r"k(eys?)?", "v": r"v(alues?)?"}
+FUSED = re.compile(
+    r"\b(fused?|packed|columns?|rows?|stored?|stores|ordered|order|concatenated|stacked)\b",
     re.IGNORECASE,
 )
-"""words that say that neighbouring heads share keys and values"""
+"""words for how one layer holds queries, keys and values"""
+ORDERS = {
+    order: re.compile(
+        r"\b" + r"\b\W{1,4}(and\W+)?\b".join(_NAMES[each] for each in order) + r"\b", re.IGNORECASE
+    )
+    for order in map("".join, itertools.permutations("qkv"))
+}
+"""how the order of queries, keys and values is written"""
 
 
 def expects_causality(
@@ -94,11 +102,17 @@ def quote_own_token(signature: Signature) -> str:
     return next((each for each in sentences if OWN_TOKEN.search(each)), "")
 
 
-def quote_sharing(signature: Signature) -> str:
-    """Return the words that say that neighbouring heads share keys and values; "" if none do."""
-    said = f"{signature.doc}\n{signature.helper_doc}"
-    sentences = (found.group().strip() for found in SENTENCE.finditer(said))
-    return next((each for each in sentences if IN_A_ROW.search(each)), "")
+def find_stated_order(signature: Signature) -> tuple[str, str] | None:
+    """Return the order in which a docstring says that weights are fused, and its words."""
+    parts = re.split(r"[.;](?=\s|$)|\n\s*\n", signature.doc)
+    sentences = [" ".join(each.split()) for each in parts]  # of several lines
+    said = {
+        order: each
+        for each in sentences
+        for order, written in ORDERS.items()
+        if FUSED.search(each) and written.search(each)
+    }
+    return next(iter(said.items())) if len(said) == 1 else None
 
 
 def find_stated_polarity(signature: Signature, name: str) -> tuple[Polarity, str] | None:

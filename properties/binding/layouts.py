@@ -34,7 +34,11 @@ SINGLE_PACKINGS = (
     *KERNELS,
 )
 FUSED_PACKINGS = (Packing.ROWS, Packing.HEADS, Packing.INTERLEAVED, *KERNELS)
+GATED = ("W_q", "W_gate")
+"""what a layer for queries holds if it is twice as wide, as in Qwen3-Next"""
 BIAS = re.compile(r"(^|[._])b(ias(es)?)?($|[._])|^b[qkvo]", re.IGNORECASE)
+LONE_BIAS = re.compile(r"b(ias)?", re.IGNORECASE)
+"""the name of a bias that may belong to a fused matrix of any name"""
 INDEX = re.compile(r"(^|\.)0(\.|$)")
 
 
@@ -288,9 +292,12 @@ def _list_fitting(
     elif sizes.heads == 1:
         packings = tuple(p for p in packings if p in (Packing.ROWS, *KERNELS))
     linear = tensor.path.endswith("weight")
+    ways = [(holds, packing) for packing in packings]
+    if letters == "q" and sizes.heads > 1 and not per_head:
+        ways += [(GATED, packing) for packing in (Packing.HEADS, Packing.ROWS)]
     every = (
-        ParameterMapping(tensor.path, holds, transposed, packing)
-        for packing, transposed in itertools.product(packings, (not linear, linear))
+        ParameterMapping(tensor.path, held, transposed, packing)
+        for (held, packing), transposed in itertools.product(ways, (not linear, linear))
     )
     head = 0 if per_head else None
     return tuple(each for each in every if each.compute_shape(sizes, head) == tensor.shape)
@@ -342,4 +349,6 @@ def _find_bias(
         and find_claimant(p) is None
         and re.sub(r"bias$", "weight", p) not in weights  # else it is that layer's
     ]
+    if len(mapping.holds) > 1 and not named:
+        named = [p for p, t in vectors.items() if not t.is_matrix and LONE_BIAS.fullmatch(p)]
     return named[0] if len(named) == 1 else None

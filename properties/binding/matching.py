@@ -41,8 +41,6 @@ TURNED_WRONGLY = frozenset(
     }
 )
 """Mistakes in rotation that are wrong for every base, pairing and direction."""
-CONVENTIONS = frozenset({"keys_and_values_in_turn"})
-"""Conventions that count as mistakes only if a statement rules them out."""
 OTHER_DESIGNS = frozenset(
     {
         "gate_after_the_output_layer",
@@ -69,11 +67,10 @@ other features."""
 NOT_TELLING = {
     *TRIVIAL,
     *(each for each in ROTARY if each.name not in TURNED_WRONGLY),
-    *(each for each in EQUATION if each.name in CONVENTIONS | OTHER_DESIGNS),
+    *(each for each in EQUATION if each.name in OTHER_DESIGNS),
     *(each for each in EQUATION if all("give" in overrides for overrides in each.variants)),
 }
 TELLING = tuple(each for each in EQUATION if each not in NOT_TELLING)
-TELLING_IF_STATED = (*TELLING, *(each for each in EQUATION if each.name in CONVENTIONS))
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the
 input itself, shows nothing."""
 SECTIONS = 60

@@ -17,7 +17,8 @@ from headcheck.properties.counting import count
 ABSENT = "ModuleNotFoundError: "
 FAULT = re.compile(
     r"NameError|UnboundLocalError|TypeError: '(torch.Size|Tensor)' object is not callable"
-    r"|\w+Error: .*(unexpected keyword argument|invalid combination of arguments)"
+    r"|\w+Error: (?!(arange|ones|zeros|full|empty)\(\)).*"  # these are given sizes, not tokens
+    r"(unexpected keyword argument|invalid combination of arguments)"
     r"|AttributeError: ('Tensor' object|module '[\w.]+') has no attribute"
 )
 """errors that no other value would avoid"""

@@ -63,6 +63,21 @@ class CallProbe:
         """
         return replace(self, module=module)._observe(self.seen.x.flip(-1), self.seen.stored)
 
+    def tells_places(self) -> bool:
+        """Whether the order of the other tokens changes a result at the last one.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        x = self.seen.x
+        again = self.observe(torch.cat((x[:, :-1].flip(1), x[:, -1:]), 1))
+        pairs = zip(self.seen.outputs, () if again is None else again.outputs, strict=False)
+        return any(
+            one.dim() == 3
+            and one.shape == other.shape
+            and not torch.allclose(one[:, -1], other[:, -1])
+            for one, other in pairs
+        )
+
     def repeats(self, other: "CallProbe") -> bool:
         """Whether another call of the same module returned the same, so that nothing is learned."""
         return (

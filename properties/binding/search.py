@@ -12,10 +12,10 @@ from headcheck.properties.binding.calls import (
     names_roles,
 )
 from headcheck.properties.binding.constructors import (
+    Constructor,
     iter_assigned,
     iter_of_one_length,
     iter_suggested,
-    iter_unshared,
 )
 from headcheck.properties.binding.epsilons import iter_epsilons, refine
 from headcheck.properties.binding.extras import iter_meanings
@@ -29,7 +29,7 @@ from headcheck.properties.binding.hypotheses import (
     iter_usual_placements,
     make_contract,
 )
-from headcheck.properties.binding.intent import expects_causality, quote_sharing
+from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import (
     LayoutSource,
     iter_layouts,
@@ -38,7 +38,6 @@ from headcheck.properties.binding.layouts import (
 )
 from headcheck.properties.binding.matching import (
     TELLING,
-    TELLING_IF_STATED,
     find_exact,
     find_mistakes,
     find_scale,
@@ -50,8 +49,11 @@ from headcheck.properties.binding.probe import (
     rank_by_explained,
     take_turns,
 )
+from headcheck.properties.binding.sharing import iter_unshared, list_sharing, rename_quantities
+from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.contracts.contract import Contract, Entry
+from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
@@ -88,6 +90,7 @@ class Match:
     """what was found that neither the contract nor the mistakes say"""
 
 
+SAID_OF_SHARING = "where every head has keys of its own, its answers are right"
 SCALES = frozenset(mistake.name for mistake in SCALE)
 """mistakes in the scale of the scores"""
 Attempt = Callable[[CallProbe], Match | None]
@@ -111,10 +114,31 @@ class BindingSearch(Ways):
 
     def _iter_named(self) -> Iterator[Match]:
         yield from self._iter_among(iter_suggested, self._attempts)
-        yield from self._iter_among(iter_unshared, ())
+        if not self.probes:
+            yield from map(self._share_keys, self._iter_among(self._iter_unshared, ()))
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
         if not self.probes:
             yield from self._iter_among(iter_of_one_length, self._attempts, FULL)
+
+    def _share_keys(self, match: Match) -> Match:
+        """Return a match that was found where no heads share keys, for a class that offers this.
+
+        So its mistake in sharing is found, or that it raises where heads share.
+        """
+        every = build_all(self.subject, self.signature, self.failures, iter_suggested)
+        sharing = next((list_sharing(each.constructor) for each in every), [])
+        if not sharing:
+            return match
+        arguments = rename_quantities(match.contract.arguments, dict.fromkeys(sharing, "kv_heads"))
+        shared = restate_steps(replace(match.contract, arguments=arguments))
+        return replace(match, contract=shared, remark=SAID_OF_SHARING)
+
+    def _iter_unshared(self, signature: Signature) -> Iterator[Constructor]:
+        """Yield ways to construct a class so that no heads share keys, for one that offers more."""
+        built = build_all(self.subject, signature, self.failures, iter_suggested)
+        complete = (each.constructor for each in built)  # with the fields of configs
+        every = iter_unshared(itertools.chain(iter_suggested(signature), complete))
+        yield from dict.fromkeys(every)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
@@ -148,7 +172,11 @@ class BindingSearch(Ways):
             match = self._find_exact(probe, every)
             if match is not None:
                 yield self._find_other_scale(probe, probes, attempts) or match
-        tried = itertools.product(attempts, probes)
+        if attempts and any(probe.tells_places() for probe in probes):
+            if base == PROBE:  # only wide heads show a rotated share of them
+                yield from self._iter_among(source, (), WIDE)
+            attempts = (self._match_with_mistaken_positions, *attempts)
+        tried = itertools.product(dict.fromkeys(attempts), probes)
         matches = (attempt(probe) for attempt, probe in itertools.takewhile(self.is_early, tried))
         yield from (match for match in matches if match is not None)
 
@@ -171,6 +199,13 @@ class BindingSearch(Ways):
     def _may_be_mistaken(self) -> bool:
         """Whether the class may be wrong attention; a function's tensors could be anything."""
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
+
+    @property
+    def _telling(self) -> Sequence[Mistake]:
+        """The mistakes to try; the caller of a function may give it features."""
+        if self.signature.entry is Entry.CLASS:
+            return TELLING
+        return tuple(each for each in TELLING if each.name != "no_features")
 
     def _find_exact(
         self, probe: CallProbe, contracts: Iterable[tuple[Contract, Sizes]]
@@ -230,8 +265,9 @@ class BindingSearch(Ways):
             for contract, sizes in likely[: 1 if pairs else None]:
                 for each in iter_epsilons(contract):
                     self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
-                    telling = self._telling
-                    found = find_mistakes(each, sizes.case, probe.seen, pairs=pairs, among=telling)
+                    found = find_mistakes(
+                        each, sizes.case, probe.seen, pairs=pairs, among=self._telling
+                    )
                     for (mistakes, overrides), place in found:
                         refined = refine(each, sizes, probe, place, overrides)
                         return Match(refined, sizes, place, mistakes)
@@ -240,11 +276,12 @@ class BindingSearch(Ways):
         return None
 
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
-        """Return a contract with rotary positions of the usual base, and one mistake."""
+        """Return a contract with usual positions and one mistake."""
         for hides in self._list_visibility(probe):
             likely = itertools.islice(self.iter_likely(probe, hides=hides), MAX_MISTAKEN)
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
-                for placed in itertools.islice(iter_usual_placements(contract, sizes.case), 6):
+                placements = iter_usual_placements(contract, sizes.case)
+                for placed in itertools.chain.from_iterable(map(iter_epsilons, placements)):
                     self.steps += MISTAKE_STEPS
                     found = find_mistakes(placed, sizes.case, probe.seen, among=self._telling)
                     for (mistakes, _), place in found:
@@ -252,11 +289,6 @@ class BindingSearch(Ways):
                     if not self.is_early():
                         return None
         return None
-
-    @property
-    def _telling(self) -> Sequence[Mistake]:
-        """The mistakes to try: a convention is one if the class says that it has the other."""
-        return TELLING_IF_STATED if quote_sharing(self.signature) else TELLING
 
     def _list_visibility(self, probe: CallProbe) -> tuple[bool, ...]:
         """Return the possible answers to whether later tokens should be hidden, likeliest first."""

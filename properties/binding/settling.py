@@ -19,17 +19,17 @@ from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.intent import (
     expects_causality,
     find_causal_option,
+    find_stated_order,
     quote_causality,
     quote_own_token,
-    quote_sharing,
 )
 from headcheck.properties.binding.masks import settle_mask
-from headcheck.properties.binding.matching import CONVENTIONS
 from headcheck.properties.binding.roles import settle_joining, settle_roles
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
+from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.subject import Subject
@@ -37,7 +37,7 @@ from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.terms.size_rules import parse_sizes
-from headcheck.properties.violations.violation import SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
@@ -52,6 +52,12 @@ WEIGHTS = re.compile(r"\battention[ _](weights|probabilities|probs|maps?)\b", re
 """words for weights in the docstring of a class that returns them"""
 MAX_NONE = 2
 """how many results that are no tensors may stand before the weights"""
+BY_HEAD = re.compile(r"\b(for|of) (every|each) head\b|\bper head\b", re.IGNORECASE)
+"""words that say that a fused layer holds queries, keys and values of each head together"""
+SHARING = (
+    "neighbouring heads should share keys and values, as in published models and in torch, so that "
+    "their weights fit"
+)
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
 
@@ -62,10 +68,8 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     said = quote_causality(signature)
     if said and not match.contract.has(C.CAUSAL) and settled.contract.has(C.CAUSAL):
         settled = settled.add(f"later tokens should be hidden, as the class says: “{said}”")
-    shared = quote_sharing(signature)
-    if shared and any(mistake.name in CONVENTIONS for mistake in match.mistakes):
-        said = f"neighbouring heads should share keys and values, as it says: “{shared}”"
-        settled = settled.add(said)
+    if any(mistake.name == "keys_and_values_in_turn" for mistake in match.mistakes):
+        settled = settled.add(SHARING)
     for step in (
         _settle_width,
         _settle_weights_option,
@@ -80,8 +84,10 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_dropout,
         settle_steadiness,
         _settle_sizes,
+        _settle_length,
         settle_cache,
         _settle_gradients,
+        _settle_order,  # last: the others compare with what the class computes
     ):
         settled = step(Bench(subject, signature, match, settled))
     return settled
@@ -104,6 +110,29 @@ def _intend(subject: Subject, signature: Signature, match: Match) -> Contract:
     if not expects_causality(signature, adapter.module, tensors):
         return contract
     return replace(contract, capabilities=contract.capabilities - {C.FULL} | {C.CAUSAL})
+
+
+def _settle_order(bench: Bench) -> Settled:
+    """Ask for the order of fused weights that the docstring states."""
+    stated = find_stated_order(bench.signature)
+    if stated is None:
+        return bench.settled
+    order, words = stated
+    by_head = BY_HEAD.search(words) is not None
+    mappings = tuple(_put_in_order(m, order, by_head=by_head) for m in bench.contract.mappings)
+    if mappings == bench.contract.mappings:
+        return bench.settled
+    settled = replace(bench.settled, contract=replace(bench.contract, mappings=mappings))
+    return settled.add(f"its fused weights should have the order that it states: “{words}”")
+
+
+def _put_in_order(mapping: ParameterMapping, order: str, *, by_head: bool) -> ParameterMapping:
+    """Return the mapping of a layer that holds queries, keys and values in this order."""
+    plain = mapping.packing in (Packing.ROWS, Packing.HEADS)
+    if not plain or {name[2:] for name in mapping.holds} != {*order}:
+        return mapping
+    holds = tuple(f"{mapping.holds[0][:2]}{letter}" for letter in order)
+    return replace(mapping, holds=holds, packing=Packing.HEADS if by_head else mapping.packing)
 
 
 # ------------------------------------------------------------------------------------ results
@@ -291,6 +320,22 @@ def _settle_sizes(bench: Bench) -> Settled:
         return bench.settled
     rules = parse_sizes(f"{bench.contract.size_rules or ''} heads>=2")
     return replace(bench.settled, contract=bench.contract.with_sizes(rules))
+
+
+def _settle_length(bench: Bench) -> Settled:
+    """Exclude a longest length of one if no module can be constructed for it."""
+    contract = bench.contract
+    shortest = contract.fit(replace(OTHER, tokens=1, context_length=1))
+    if not contract.has(C.CONTEXT) or shortest.context_length > 1:
+        return bench.settled
+    try:
+        construct(bench.subject, contract, shortest, seed=1)
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
+        rules = parse_sizes(f"{contract.size_rules or ''} context_length>=2")
+        return replace(bench.settled, contract=contract.with_sizes(rules))
+    return bench.settled
 
 
 def find_free_widths(

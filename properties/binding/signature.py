@@ -65,8 +65,6 @@ class Signature:
     """what its docstrings say"""
     called_doc: str = ""
     """what the docstrings say of functions that it calls with what it was given"""
-    helper_doc: str = ""
-    """what the docstrings say of all functions that it calls"""
     reset: str = ""
     """the method that forgets earlier calls, or sets up a cache; "" if there is none"""
     reset_parameters: tuple[SignatureParameter, ...] = ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from headcheck.properties.contracts.contract import Capability, Contract, Entry, Norm, Returns
-from headcheck.properties.parts import BROKEN, BROUGHT, brings, keeps
+from headcheck.properties.parts import BROKEN, BROUGHT, brings, keeps, list_laws
 from headcheck.properties.parts.part import holds as holds
 from headcheck.properties.parts.part import takes as takes
 from headcheck.properties.terms.call_form import USUAL, EmptyRow
@@ -87,30 +87,28 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
 """Capabilities that follow from the rest of a contract, each with the condition."""
 
 
-STEPS = (
-    frozenset(
-        {
-            C.MODULE,
-            C.ATTENTION,
-            C.TOKENS,
-            C.PROJECTED,
-            C.INITIALISED,
-            C.OUTPUT_PROJECTION,
-            C.OUTPUT_BIAS,
-            C.CENTRED_NORMS,
-        }
-    )
-    | BROUGHT - {C.BLOCKED}
-    | BROKEN
+PLAIN_STEPS = frozenset(
+    {
+        C.MODULE,
+        C.ATTENTION,
+        C.TOKENS,
+        C.PROJECTED,
+        C.INITIALISED,
+        C.OUTPUT_PROJECTION,
+        C.OUTPUT_BIAS,
+        C.CENTRED_NORMS,
+    }
 )
+STEPS = PLAIN_STEPS | BROUGHT - {C.BLOCKED} | BROKEN
 """The implied capabilities that say which steps the equation has. The other capabilities say what
 else may be required of a module, which an exercise decides, or how calls of a class behave."""
 
 
 def restate_steps(contract: Contract) -> Contract:
     """Return the contract with those capabilities of `STEPS` that follow from the rest of it."""
-    steps = {each for each in STEPS if IMPLIED[each](contract)}
-    return replace(contract, capabilities=contract.capabilities - STEPS | steps)
+    steps = {each for each in PLAIN_STEPS if IMPLIED[each](contract)}
+    laws = list_laws(contract) - {C.BLOCKED}
+    return replace(contract, capabilities=contract.capabilities - STEPS | steps | laws)
 
 
 def complete_capabilities(contract: Contract) -> frozenset[Capability]:

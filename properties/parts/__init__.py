@@ -89,6 +89,13 @@ def keeps(contract: Contract, law: Capability) -> bool:
     return not any(law in part.breaks and part.is_in(contract) for part in PARTS)
 
 
+def list_laws(contract: Contract) -> frozenset[Capability]:
+    """Return what the parts of the contract bring, and the laws that none of them breaks."""
+    parts = [part for part in PARTS if part.is_in(contract)]
+    broken = frozenset().union(*(part.breaks for part in parts))
+    return (BROKEN - broken).union(*(part.brings for part in parts))
+
+
 def iter_weights(contract: Contract) -> Iterator[Weight]:
     """Yield the parameters that the parts of a contract add to those of plain attention."""
     for part in PARTS:

@@ -51,6 +51,8 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     if LINEAR.search(contract.name) and not contract.has(Capability.FEATURES):
         kept = contract.capabilities - {Capability.STABLE}
         yield replace(contract, capabilities=kept, feature_map=FeatureMap.ELU)
+        if not contract.mappings:
+            return  # a function, which may be given features: without them, it has no softmax
     yield contract
 
 

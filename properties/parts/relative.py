@@ -59,7 +59,9 @@ class OffsetStart(StrEnum):
 
 LEARNED = (Positions.RELATIVE, Positions.WINDOWS, Positions.PAIRS)
 TABLE_NAMES = re.compile(
-    r"rel(ative)?([._]|$)|pos(ition(al)?)?_?(emb\w*_)?bias|att(entio)?n_?bias|dist", re.IGNORECASE
+    r"rel(ative)?([._]|$)|pos(ition(al)?)?_?(emb\w*_)?bias|att(entio)?n_?bias|dist"
+    r"|(^|[._])(bias_?)?tables?$",
+    re.IGNORECASE,
 )
 FARTHEST = 128
 """the distance from which on T5's models, and those made like them, have one bucket"""

@@ -3,8 +3,7 @@
 import pytest
 
 from headcheck.properties.binding.binding import Binding, NotBound
-from headcheck.properties.binding.describe import describe_attention, list_assumptions
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.contracts.contract import Capability, Positions
 from headcheck.properties.contracts.implied_capabilities import IMPLIED
 from headcheck.properties.terms.case import Case
@@ -101,15 +100,11 @@ def test_one_key_for_all_heads_is_found_without_an_argument() -> None:
     assert contract.fit(Case(heads=6)).kv_heads == 1
 
 
-def test_heads_that_share_in_another_order_are_judged_as_heads_of_their_own() -> None:
-    found = find(share(TILED))
-    assert found.contract.has(C.OWN_KEYS) and not found.mistakes
-    said = list(list_assumptions(Signature("Own", (), ()), found.contract))
-    assert "judged with as many heads of keys as of queries" in " ".join(said)
-
-
-def test_heads_that_all_take_the_first_keys_are_a_known_mistake() -> None:
-    assert [m.name for m in find(share(FIRST)).mistakes] == ["one_key_head_for_all"]
+@pytest.mark.parametrize(
+    ("shared", "name"), [(TILED, "keys_and_values_in_turn"), (FIRST, "one_key_head_for_all")]
+)
+def test_heads_that_do_not_share_with_neighbours_are_known_mistakes(shared: str, name: str) -> None:
+    assert [mistake.name for mistake in find(share(shared)).mistakes] == [name]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What docstrings say of shared keys, and what functions with named roles compute."""
+"""Which heads share keys, and what functions with named roles compute."""
 
 from typing import TYPE_CHECKING
 
@@ -7,13 +7,12 @@ import pytest
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-SHARED = '''\
+SHARED = """\
 import torch
 from torch import nn
 
 
 def repeat_kv(t, times):
-    """DOC"""
     return t.repeat(1, times, 1, 1)
 
 
@@ -34,23 +33,26 @@ class Attention(nn.Module):
         k, v = repeat_kv(k, times), repeat_kv(v, times)
         weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
         return self.wo((weights @ v).transpose(1, 2).flatten(2))
-'''
+"""
 
 
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        ("Repeat keys and values.", "passed"),
-        ("The same as torch.repeat_interleave(t, times, dim=1).", "failed"),
-        ("Every head is repeated so many times in a row.", "failed"),
-    ],
-)
-def test_a_docstring_says_which_heads_share(
-    grade_text: "GradeText", said: str, status: str
+def test_neighbouring_heads_should_share(grade_text: "GradeText") -> None:
+    record = grade_text(SHARED)
+    assert record.status == "failed"
+    assert record.diagnosis[0].name == "keys_and_values_in_turn"
+    assert "neighbouring heads should share" in str(record.notes)
+    right = SHARED.replace("repeat(1, times, 1, 1)", "repeat_interleave(times, 1)")
+    assert grade_text(right).status == "passed"
+
+
+def test_a_class_that_raises_where_heads_share_is_not_judged_where_none_do(
+    grade_text: "GradeText",
 ) -> None:
-    record = grade_text(SHARED.replace("DOC", said))
-    assert record.status == status
-    assert ("neighbouring heads should share" in str(record.notes)) is (status == "failed")
+    unshared = SHARED.replace("k, v = repeat_kv(k, times), repeat_kv(v, times)", "")
+    assert unshared != SHARED
+    record = grade_text(unshared)
+    assert record.status == "crashed"
+    assert "where every head has keys of its own" in str(record.notes)
 
 
 ATTEND = """\

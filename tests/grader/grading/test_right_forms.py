@@ -1,0 +1,220 @@
+"""Right code in forms that were accused, or not recognised, once; each with a mistake."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
+
+BATCHED = """\
+import torch
+from torch import nn
+
+
+class SelfAttention_v2(nn.Module):
+    def __init__(self, d_in, d_out, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+
+    def forward(self, x):
+        keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)
+        scores = queries @ keys.transpose(1, 2)
+        return torch.softmax(scores / keys.shape[-1] ** 0.5, dim=-1) @ values
+"""
+COSINES = """\
+import math
+import torch
+from torch import nn
+from torch.nn.functional import normalize
+
+
+class CosineAttention(nn.Module):
+    def __init__(self, d_model, n_heads, seq_len):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.g = nn.Parameter(torch.full((n_heads, 1, 1), math.log2(seq_len ** 2 - seq_len)))
+
+    def forward(self, x):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        scores = self.g * (normalize(q, dim=-1) @ normalize(k, dim=-1).mT)
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+CAPPED = """\
+import math
+from dataclasses import dataclass, field
+import torch
+from torch import nn
+
+
+@dataclass
+class AttnConfig:
+    width: int = 64
+    heads: int = 4
+    attn_softcap: float = 30.0
+    eps: float = 1e-6
+    scale: float = field(init=False)
+
+    def __post_init__(self):
+        self.scale = 1.0 / math.sqrt(self.width // self.heads)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.w, self.eps = nn.Parameter(torch.zeros(width)), eps
+
+    def forward(self, x):
+        return x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.eps) * (1 + self.w)
+
+
+class CappedAttention(nn.Module):
+    def __init__(self, cfg: AttnConfig, layer: int):
+        super().__init__()
+        self.cfg = cfg
+        self.pre_norm, self.post_norm = (RMSNorm(cfg.width, cfg.eps) for _ in range(2))
+        self.q, self.k, self.v, self.o = (nn.Linear(cfg.width, cfg.width) for _ in range(4))
+
+    def forward(self, x):
+        c, h = self.cfg, self.pre_norm(x)
+        q, k, v = (
+            layer(h).unflatten(-1, (c.heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        scores = q @ k.mT * c.scale
+        scores = c.attn_softcap * torch.tanh(scores / c.attn_softcap)
+        y = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return x + self.post_norm(self.o(y))
+"""
+FEATURES = """\
+import torch
+import torch.nn.functional as F
+
+
+def linear_attention(q, k, v):
+    Q, K = F.elu(q) + 1, F.elu(k) + 1
+    sums = torch.einsum("nlhd,nhd->nlh", Q, K.sum(dim=1)) + 1e-6
+    return torch.einsum("nlhd,nhmd,nlh->nlhm", Q, torch.einsum("nshd,nshm->nhmd", K, v), 1 / sums)
+"""
+BIASED = """\
+import torch
+from torch import nn
+
+
+class DecoderAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, position_bias):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        scores = q @ k.mT + position_bias
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+PACKED = """\
+import torch
+from torch import nn
+
+
+class GPTAttention(nn.Module):
+    \"\"\"Causal attention; the columns of c_attn are
+    [query | key | value].\"\"\"
+
+    def __init__(self, n_embd, n_head):
+        super().__init__()
+        self.n_head = n_head
+        self.c_attn, self.c_proj = nn.Linear(n_embd, 3 * n_embd), nn.Linear(n_embd, n_embd)
+
+    def forward(self, x):
+        q, k, v = (
+            t.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for t in self.c_attn(x).chunk(3, -1)
+        )
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, float("-inf"))
+        return self.c_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+GATED = """\
+import torch
+from torch import nn
+
+
+class GatedAttention(nn.Module):
+    def __init__(self, hidden, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q_proj, self.o_proj = nn.Linear(hidden, 2 * hidden, False), nn.Linear(hidden, hidden)
+        self.k_proj, self.v_proj = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+
+    def forward(self, x):
+        q, gate = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).chunk(2, dim=-1)
+        k, v = (
+            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for layer in (self.k_proj, self.v_proj)
+        )
+        weights = (q.transpose(1, 2) @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        out = (weights @ v).transpose(1, 2).flatten(2)
+        return self.o_proj(out * gate.flatten(2).sigmoid())
+"""
+LONE = """\
+import torch
+from torch import nn
+
+
+class RawAttention(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        self.heads = heads
+        self.W = nn.Parameter(torch.randn(3 * d_model, d_model))
+        self.b = nn.Parameter(torch.zeros(3 * d_model))
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for t in nn.functional.linear(x, self.W, self.b).chunk(3, -1)
+        )
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [
+        (BATCHED, "keys.shape[-1]", "keys.shape[1]"),
+        (COSINES, "normalize(k, dim=-1)", "normalize(k, dim=-2)"),
+        (CAPPED, "c.attn_softcap * torch.tanh", "torch.tanh"),
+        (FEATURES, "F.elu(k) + 1", "F.elu(k)"),
+        (BIASED, "scores.softmax(-1)", "scores.softmax(-2)"),
+        (PACKED, "q, k, v =", "q, v, k ="),
+        (GATED, " / q.shape[-1] ** 0.5", ""),
+        (LONE, " / q.shape[-1] ** 0.5", ""),
+    ],
+    ids=[
+        "a batch",
+        "no length of one",
+        "computed fields",
+        "one feature",
+        "a position bias",
+        "an order that is stated",
+        "a gate beside queries",
+        "a bias of no layer",
+    ],
+)
+def test_it_is_right_and_its_mistake_is_told(
+    grade_text: "GradeText", source: str, old: str, new: str
+) -> None:
+    right, wrong = grade_text(source), grade_text(source.replace(old, new))
+    assert (right.exercise, right.status) == ("attention", "passed")
+    assert wrong.status == "failed"
