@@ -359,6 +359,7 @@ def test_a_class_that_calls_itself_attention_is_mentioned_if_it_is_not_recognise
     assert len(said) == 1 and said[0].startswith("`PooledAttention` is not judged")
 
 
+@pytest.mark.whole
 def test_of_helpers_the_class_that_uses_them_is_mentioned(grade: Grade) -> None:
     source = """
     def pool(q, k, v):
@@ -445,6 +446,7 @@ def test_with_the_name_of_an_exercise_it_is_judged_by_the_exercise(grade: Grade)
 # -------------------------------------------------------- a name alone makes no answer wrong
 
 
+@pytest.mark.whole
 def test_a_class_with_an_exercises_name_and_none_of_its_weights_is_not_accused(
     grade: Grade,
 ) -> None:

@@ -213,6 +213,7 @@ def test_other_kinds_are_named(name: str, kind: str) -> None:
     assert kind in name_other_kind(Signature(name, (), ()), ())
 
 
+@pytest.mark.whole
 def test_a_class_of_another_kind_is_not_judged() -> None:
     source = make(name="Bahdanau", scores="s = torch.tanh(q @ k.mT) * 3")
     found = bind_source(source, "Bahdanau")

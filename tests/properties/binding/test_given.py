@@ -87,6 +87,7 @@ def test_a_mask_beside_them_is_passed_by_name(call: str) -> None:
     assert contract.call_form.mask.argument == "mask"
 
 
+@pytest.mark.whole
 def test_a_class_that_turns_the_wrong_way_is_not_taken_for_a_right_one() -> None:
     wrong = TURNED.format("cos, sin").replace("turn(k, cos, sin)", "turn(k, cos, -sin)")
     found = bind_source(make(call="x, cos, sin", before=HALVES, scores=wrong))

@@ -159,6 +159,7 @@ def test_a_sequence_is_a_window_of_one_row() -> None:
     assert contract.offset_order is OffsetOrder.KEY_MINUS_QUERY
 
 
+@pytest.mark.whole
 def test_a_kind_of_numbers_that_is_not_known_is_not_judged() -> None:
     clipped = "(torch.arange(n) - torch.arange(n)[:, None]).clamp(-4, 4) + 4"
     found = bind_source(make_pairs("9, heads", f"self.attn_bias[{clipped}].movedim(-1, 0)"))

@@ -42,7 +42,7 @@ SCALED = [
 ]
 
 
-@pytest.mark.sampled(("source", "kind", "power"), SCALED, SCALED[::2])
+@pytest.mark.sampled(("source", "kind", "power"), SCALED, SCALED[::3])
 def test_a_number_that_scales_scores_is_fixed(source: str, kind: ScaleKind, power: float) -> None:
     subject, signature = open_class(source, "Own")
     found = bind(subject, signature)
@@ -57,13 +57,13 @@ def test_a_number_that_scales_scores_is_fixed(source: str, kind: ScaleKind, powe
     )
 
 
-@pytest.mark.parametrize(
-    ("source", "mistakes"),
-    [
-        (make_scaled(unit=UNIT.replace("-1", "-2"), mask=""), ["query_norm_over_tokens"]),
-        (make_scaled(mask=CAUSAL.replace("triu(1)", "triu(2)")), ["next_token_visible"]),
-    ],
-)
+BESIDE = [
+    (make_scaled(unit=UNIT.replace("-1", "-2"), mask=""), ["query_norm_over_tokens"]),
+    (make_scaled(mask=CAUSAL.replace("triu(1)", "triu(2)")), ["next_token_visible"]),
+]
+
+
+@pytest.mark.sampled(("source", "mistakes"), BESIDE, BESIDE[:1])
 def test_a_mistake_beside_the_scale_is_named(source: str, mistakes: list[str]) -> None:
     found = bind(*open_class(source, "Own"))
     assert isinstance(found, Binding)
@@ -76,6 +76,7 @@ def test_heads_of_one_number_have_no_direction() -> None:
     assert not list(NORMS.read(contract, Found({}, Case(head_dim=1), is_named=False)))
 
 
+@pytest.mark.whole
 def test_a_number_that_scales_something_else_is_not_fixed() -> None:
     source = make(init=f"{SEPARATE}\n{OF_HEADS}", scores="s = q @ k.mT.tanh()", out=GATED)
     assert isinstance(bind(*open_class(source, "Own")), NotBound)

@@ -216,6 +216,7 @@ def test_what_breaks_no_law_is_not_accused() -> None:
     assert match_by_name(BindingSearch(*open_class(bent, "Own"))) is None
 
 
+@pytest.mark.whole
 def test_what_breaks_a_law_but_has_other_names_is_not_accused() -> None:
     names = {"self.q": "self.one", "self.k": "self.two", "self.v": "self.three"}
     source = make(weights="w = w * 1.7 + s.sin()")

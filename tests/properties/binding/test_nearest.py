@@ -91,6 +91,7 @@ def test_heads_of_their_own_are_recognised_all_the_same() -> None:
     assert not isinstance(bind_source(make(project=PROJECT)), NotBound)
 
 
+@pytest.mark.whole
 def test_a_class_whose_calls_depend_on_earlier_ones_is_told_so() -> None:
     """It keeps the keys of its first context, so no later call uses its norm."""
     keeps = make(

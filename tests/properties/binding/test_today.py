@@ -109,7 +109,8 @@ def test_a_wrong_class_is_bound_with_its_mistake(name: str) -> None:
     assert WRONG[name]["mistake"] in [each.name for each in found.mistakes]
 
 
-@pytest.mark.sampled("name", list(OTHER), list(OTHER)[:1])
+@pytest.mark.whole
+@pytest.mark.parametrize("name", list(OTHER))
 def test_another_gate_or_norm_is_not_accused(name: str) -> None:
     assert isinstance(bind_source(edit(OTHER[name])), NotBound)
 

@@ -340,6 +340,7 @@ def alike(inputs: Sequence[int]) -> set[frozenset[str]]:
     }
 
 
+@pytest.mark.whole
 def test_no_two_mistakes_are_the_same() -> None:
     assert alike(range(len(INPUTS))) == ASKED_APART
 
