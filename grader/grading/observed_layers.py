@@ -20,11 +20,6 @@ from headcheck.properties.terms.group import PropertyGroup
 
 MAX_STEPS = 2000
 """a trace with as many steps may have been cut, and tells nothing of what a result rests on"""
-BATCH_FIRST = re.compile(
-    r"[(\[]\s*(b|bsz?|batch\w*)\s*,\s*(t|l|s|n|seq\w*|len\w*|time|tokens?|frames|patches)\b",
-    re.IGNORECASE,
-)
-"""how a docstring says that the first axis of tokens is the batch"""
 OF_TORCH = "multi_head_attention_forward"
 SHARING = re.compile(r"shar(e|ing)|\btie|same layer|albert|universal|recurrent", re.IGNORECASE)
 """words in docstrings, and in names of models, that say that layers share their weights"""
@@ -177,11 +172,11 @@ def _find_mixed(probe: CallProbe, _: Flow, signature: Signature) -> JudgedClaim 
     x, outputs = probe.seen.x, probe.seen.outputs
     if not probe.batched or not _keep_rows(outputs, x, 0) or probe.observe(x.flip(0)) is None:
         return None
-    said = BATCH_FIRST.search(signature.doc)
+    said = signature.batch_first
     if _are_apart(probe, 0) or (not said and _are_apart(probe, 1)):
         return None
     expected = "the output of a sequence is the same in every batch"
-    expected += f", whose axes are “{said.group()}…”" if said else ""
+    expected += f", which comes first: “{said}”" if said else ""
     return JudgedClaim(APART, expected, "it changes with the others, or with its place")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from headcheck.grader.reading.axes import quote_batch_first
 from headcheck.grader.reading.cache_methods import find_reset
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
@@ -62,6 +63,8 @@ class Definition:
     """the parameters of this method"""
     for_inference: bool = False
     """whether its `forward` says that it computes no gradients, or what it keeps has none"""
+    batch_first: str = ""
+    """what it says of the axes of its tokens, if it says that the batch comes first"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
     companions: tuple[Companion, ...] = ()
@@ -125,6 +128,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         reset="" if reset is None else reset.name,
         reset_parameters=() if reset is None else tuple(iter_parameters(reset.args))[1:],
         for_inference=_is_for_inference(symbols, last),
+        batch_first=quote_batch_first(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
         companions=tuple(list_companions(symbols, last)),
     )

@@ -315,6 +315,8 @@ class BindingSearch(Ways):
             own = layouts, probe.built.tensors, sizes.case, probe.has_effect
             for mappings in iter_mappings(*own):
                 for form, hides in iter_readings_of(probe, causal):
+                    if form.axes is TokenAxes.TOKENS_FIRST and self.signature.batch_first:
+                        continue
                     contract = make_contract(
                         self.signature.name,
                         probe.built.constructor,

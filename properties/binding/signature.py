@@ -71,6 +71,8 @@ class Signature:
     """the parameters of this method"""
     for_inference: bool = False
     """whether `forward` says that it computes no gradients, or a cache cuts them off"""
+    batch_first: str = ""
+    """what it says of the axes of its tokens, if it says that the batch comes first"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that calls leave out"""
     adds_tokens: bool = False

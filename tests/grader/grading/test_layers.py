@@ -246,15 +246,6 @@ def test_tokens_of_two_sequences_may_be_normed_apart() -> None:
     assert found.got == "the tokens are normed for the keys, and not for the values"
 
 
-@pytest.mark.parametrize("said", ["", "tokens: (batch, time, dim)"])
-def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(said: str) -> None:
-    source = OF_TORCH.format(option="", step=ALL_SEE)
-    source = source.replace("    def __init__", f'    """{said}"""\n\n    def __init__')
-    breaches = observe(source, "Layer").breaches
-    assert [each.claim.name for each in breaches] == (["sequences_do_not_mix"] if said else [])
-    assert not said or "“(batch, time…”" in breaches[0].expected
-
-
 def test_writing_over_the_tokens_is_remarked() -> None:
     layer = observe(OWN + BLOCK.format(step="return x.add_(self.mlp(self.norm2(x)))")
                     .replace("x = x + self.attn", "x += self.attn"), "Block")  # fmt: skip
@@ -343,6 +334,18 @@ def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_ever
     if status == "failed":
         assert "nothing reads `other`" in record.properties[0].message
         assert "its attention is not recognised" in record.notes[0].message
+
+
+@pytest.mark.parametrize("sizes", ["_", "b, t, d = x.shape"])
+def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(
+    sandbox: "SandboxDriver", tmp_path: Path, sizes: str
+) -> None:
+    source = OF_TORCH.format(option="", step=ALL_SEE)
+    source = source.replace("        hidden", f"        {sizes}\n        hidden")
+    [record] = grade(sandbox, tmp_path, source.replace("        _\n", "")).values()
+    assert record.status == ("passed" if sizes == "_" else "failed")
+    if sizes != "_":
+        assert sizes in str(record.properties)
 
 
 @pytest.mark.whole

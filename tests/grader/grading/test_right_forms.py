@@ -188,6 +188,27 @@ class RawAttention(nn.Module):
         return self.out((weights @ v).transpose(1, 2).flatten(2))
 """
 
+TURNED = """\
+import torch
+from torch import nn
+
+
+class TurnedAttention(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (
+            layer(x).view(b, t, self.heads, d // self.heads).permute(0, 2, 1, 3)
+            for layer in (self.q, self.k, self.v)
+        )
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.out((weights @ v).permute(0, 2, 1, 3).reshape(b, t, d))
+"""
+
 
 @pytest.mark.parametrize(
     ("source", "old", "new"),
@@ -218,3 +239,14 @@ def test_it_is_right_and_its_mistake_is_told(
     right, wrong = grade_text(source), grade_text(source.replace(old, new))
     assert (right.exercise, right.status) == ("attention", "passed")
     assert wrong.status == "failed"
+
+
+def test_a_class_that_says_which_axis_is_the_batch_must_not_attend_over_it(
+    grade_text: "GradeText",
+) -> None:
+    over_batch = TURNED.replace("permute(0, 2, 1, 3)", "permute(1, 2, 0, 3)", 1)
+    over_batch = over_batch.replace("permute(0, 2, 1, 3)", "permute(2, 0, 1, 3)")
+    assert grade_text(TURNED).status == "passed"
+    assert grade_text(over_batch).status == "failed"
+    unsaid = over_batch.replace("b, t, d = x.shape", "t, b, d = x.shape")
+    assert grade_text(unsaid.replace("(b, t,", "(t, b,")).status == "passed"
