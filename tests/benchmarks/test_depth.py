@@ -12,7 +12,8 @@ def test_what_is_listed_as_made_up_exists() -> None:
     assert load_made_up() <= there
 
 
-@pytest.mark.sampled("slug", SERIES, ("linear_layer",))
+@pytest.mark.whole
+@pytest.mark.parametrize("slug", SERIES)
 def test_only_a_thorough_check_finds_what_is_listed(slug: str) -> None:
     compared = [compare_depths(a) for a in load_bank(BY_SLUG[slug]) if a.is_wrong]
     assert not find_unexpected(compared, load_made_up())

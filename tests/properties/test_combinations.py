@@ -105,7 +105,7 @@ def find_broken(harness: Harness) -> str:
     return ""
 
 
-@pytest.mark.sampled("words", COMBINATIONS, COMBINATIONS[::4])
+@pytest.mark.sampled("words", COMBINATIONS, COMBINATIONS[1::5])
 def test_all_claims_hold_of_a_combination_and_a_mistake_breaks_one(
     words: str, tmp_path: Path
 ) -> None:

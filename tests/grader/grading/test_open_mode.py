@@ -351,6 +351,7 @@ def test_an_option_that_keeps_its_default_is_told_of(grade: Grade) -> None:
     assert "`fast` of its calls keeps its default, and is not judged" in told(record["Blender"])
 
 
+@pytest.mark.whole
 def test_a_class_that_calls_itself_attention_is_mentioned_if_it_is_not_recognised(
     grade: Grade,
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_config_that_no_other_object_replaces_is_left_at_its_default(default: 
     assert contract.sizes == {"heads": 4, "head_dim": 6, "d_in": 24}
 
 
+@pytest.mark.whole
 def test_what_is_wrong_with_its_default_config_is_named() -> None:
     init = f"config = config or Settings()\n{SHAPED}{SEPARATE}"
     source = make(takes="config=None", init=init, scores="s = q @ k.mT", before=OWN_CONFIG)

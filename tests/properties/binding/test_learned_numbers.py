@@ -110,7 +110,8 @@ MISTAKES = {
 }
 
 
-@pytest.mark.sampled("name", [*MISTAKES], ["offsets_share_numbers"])
+@pytest.mark.whole
+@pytest.mark.parametrize("name", [*MISTAKES])
 def test_a_mistake_in_the_numbers_is_named(name: str) -> None:
     found = bind_source(make_window(*MISTAKES[name]))
     assert isinstance(found, Binding)
