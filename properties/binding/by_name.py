@@ -39,6 +39,8 @@ from headcheck.reference import Parameters
 C = Capability
 OTHER_AXES = re.compile(r"values to unpack \(expected [4-9], got 3\)")
 """the error of a class that takes images, or tokens that are cut into heads"""
+REFUSAL = re.compile(r"AssertionError|NotImplementedError")
+"""an error with which a class says that it is not meant for such calls"""
 TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 """names of tensors that rotate queries and keys in pairs"""
 
@@ -139,7 +141,7 @@ def _breaks_a_law(subject: Subject, contract: Contract, case: Case) -> bool:
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
-        return True
+        return REFUSAL.match(failure.message) is None
 
 
 def _does_not_average(subject: Subject, contract: Contract, case: Case) -> bool:

@@ -15,6 +15,7 @@ from tests.properties.binding.strangers import (
     CAUSAL,
     OUT,
     PROJECT,
+    SCORES,
     SEPARATE,
     bind_source,
     make,
@@ -189,6 +190,12 @@ def test_what_breaks_a_law_of_every_attention_is_bound_by_its_names(
     assert isinstance(found, Binding)
     assert found.inexact
     assert {m.path for m in found.contract.mappings} >= {"q.weight", "k.weight", "v.weight"}
+
+
+def test_what_refuses_every_call_with_several_tokens_is_not_accused() -> None:
+    """It may be meant to generate one token at a time."""
+    refused = f'assert x.shape[1] == 1, "decoding only"\n{SCORES}'
+    assert isinstance(bind_source(make(scores=refused)), NotBound)
 
 
 SEVERAL = {"inputs": "query, key, value", "out": LAWS["it raises"]["out"]}
