@@ -115,7 +115,8 @@ def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> JudgedCl
         return None
     used = [use for n in idle.values() for use in flow.uses[n]]
     lines = {positions[-1] for n in used if (positions := flow.list_around(n))}
-    got = f"what {_name_parts(idle)} computes does not reach the output"
+    named = _name_parts(idle)
+    got = f"what {named} compute{'' if ' and ' in named else 's'} does not reach the output"
     return JudgedClaim(USED, EFFECT, got, lines=tuple(sorted(lines)))
 
 
