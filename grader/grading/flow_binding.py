@@ -205,9 +205,10 @@ class _Reading:
 
 
 def _iter_epsilons(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with the small numbers that its norm may add."""
-    normed = contract.norm is not Norm.NONE
-    yield from (replace(contract, norm_epsilon=e) for e in EPSILONS) if normed else (contract,)
+    """Yield the contract with the small numbers that its norm may add, its own first."""
+    yield contract
+    others = (e for e in EPSILONS if e != contract.norm_epsilon)
+    yield from (replace(contract, norm_epsilon=e) for e in others if contract.norm is not Norm.NONE)
 
 
 def _name_roles(contract: Contract) -> frozenset[tuple[str, tuple[str, ...]]]:

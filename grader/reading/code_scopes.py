@@ -11,6 +11,8 @@ LAYERS = ("Linear", "Parameter", "Embedding", "ModuleList")
 """ends of the names of what holds weights"""
 NUMBERS = ("int", "slice", "item", "tolist", "range")
 """functions that make numbers of Python"""
+MADE = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor", "float32", "float64", "float"})
+"""attributes of torch with which numbers of Python become tensors"""
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 """the fields of statements that hold statements"""
 
@@ -114,8 +116,10 @@ class ParsedStatement:
 
     @property
     def computes_numbers(self) -> bool:
-        """Whether it computes a number, or sets one, without torch."""
-        if any(isinstance(n, ast.Name) and n.id in ("torch", "nn") for n in self.nodes):
+        """Whether it computes a number, or sets one, without torch but for a tensor made of it."""
+        made = {id(n.value) for n in self.nodes if isinstance(n, ast.Attribute) and n.attr in MADE}
+        names = (n for n in self.nodes if isinstance(n, ast.Name) and n.id in ("torch", "nn"))
+        if any(id(name) not in made for name in names):
             return False
         setting = self.setting
         sets = setting is not None and any(isinstance(n, ast.Constant) for n in self.nodes)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.mistakes.pipeline import PipelineState, linear, split_heads
+from headcheck.properties.parts.norms import LENGTH_ALONE
 from headcheck.reference.multi_head import ask_gate
 from headcheck.reference.variant import rotary_angles
 
@@ -109,7 +110,9 @@ class _Refiner:
     def refine(self) -> None:
         before = list(self.s.split)
         if self.s.inputs.variant.norm:
-            before = self.add("normed {}", "n", self.s.normed, before)
+            # Of length one in code, queries and keys have that of the root of their width here.
+            any_scale = self.s.inputs.variant.epsilon == LENGTH_ALONE
+            before = self.add("normed {}", "n", self.s.normed, before, any_scale=any_scale)
         if self.s.inputs.variant.rotary:
             self.stages.update(_iter_angles(self.s))
         if self.s.p.W_qr is not None:
@@ -129,6 +132,7 @@ class _Refiner:
         before: list[Tensor],
         *,
         optional: bool = False,
+        any_scale: bool = False,
     ) -> list[Tensor]:
         """Add the stages that differ from those before them."""
         for key, noun, old, new in zip(
@@ -136,7 +140,9 @@ class _Refiner:
         ):
             if new is not old and not (new.shape == old.shape and torch.equal(new, old)):
                 needs = find_last(self.stages, key), *(("angles",) * (letter == "r"))
-                stage = OracleStage(name.format(noun), new, "bhtw", needs, optional=optional)
+                stage = OracleStage(
+                    name.format(noun), new, "bhtw", needs, optional=optional, any_scale=any_scale
+                )
                 self.stages[f"{key}{letter}"] = stage
         return list(after)
 

@@ -43,7 +43,9 @@ class CosineAttention(nn.Module):
             layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
             for layer in (self.q, self.k, self.v)
         )
-        scores = self.g * (normalize(q, dim=-1) @ normalize(k, dim=-1).mT)
+        q = normalize(q, dim=-1)
+        k = normalize(k, dim=-1)
+        scores = self.g * (q @ k.mT)
         return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 """
 CAPPED = """\
@@ -214,7 +216,7 @@ class TurnedAttention(nn.Module):
     ("source", "old", "new"),
     [
         (BATCHED, "keys.shape[-1]", "keys.shape[1]"),
-        (COSINES, "normalize(k, dim=-1)", "normalize(k, dim=-2)"),
+        (COSINES, "k = normalize(k, dim=-1)", "k = normalize(k, dim=-2)"),
         (CAPPED, "c.attn_softcap * torch.tanh", "torch.tanh"),
         (FEATURES, "F.elu(k) + 1", "F.elu(k)"),
         (BIASED, "scores.softmax(-1)", "scores.softmax(-2)"),
@@ -239,6 +241,53 @@ def test_it_is_right_and_its_mistake_is_told(
     right, wrong = grade_text(source), grade_text(source.replace(old, new))
     assert (right.exercise, right.status) == ("attention", "passed")
     assert wrong.status == "failed"
+
+
+def test_of_directions_it_is_the_wrong_one_that_is_placed(grade_text: "GradeText") -> None:
+    """Once the queries were blamed, whose length is another one in the equation."""
+    wrong = COSINES.replace("k = normalize(k, dim=-1)", "k = normalize(k, dim=-2)")
+    place, line = grade_text(wrong).place, wrong[: wrong.index("k = normalize")].count("\n") + 1
+    assert place is not None and line in [each.line for each in place.lines]
+    assert line - 1 not in [each.line for each in place.lines], "the queries are right"
+
+
+SLOPES = """\
+import torch
+from torch import nn
+
+
+def make_slopes(n_heads):
+    ratio = 2.0 ** (-8.0 / n_heads)
+    return torch.tensor([ratio ** h for h in range(n_heads)])
+
+
+class ALiBiAttention(nn.Module):
+    def __init__(self, d_model, n_heads, max_len):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+        pos = torch.arange(max_len)
+        distance = (pos[:, None] - pos[None, :]).clamp(min=0)
+        self.register_buffer("alibi", -make_slopes(n_heads)[:, None, None] * distance)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (
+            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        scores = q @ k.mT / q.shape[-1] ** 0.5 + self.alibi[:, :t, :t]
+        later = torch.ones(t, t, dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(later, float("-inf")).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_a_tensor_made_of_numbers_is_among_the_lines(grade_text: "GradeText") -> None:
+    record = grade_text(SLOPES)
+    assert [each.name for each in record.diagnosis] == ["slopes_counted_from_zero"]
+    assert record.place is not None
+    assert {6, 7} <= {each.line for each in record.place.lines}
 
 
 def test_a_class_that_says_which_axis_is_the_batch_must_not_attend_over_it(

@@ -3,7 +3,11 @@
 import pytest
 
 from headcheck.grader.reading.cells import read_source
-from headcheck.grader.reading.config_fields import find_config_defaults
+from headcheck.grader.reading.config_fields import (
+    find_config_class,
+    find_config_defaults,
+    list_computed_fields,
+)
 from headcheck.grader.reading.symbol_table import build_symbol_table
 
 NAMES = frozenset({"n_embd", "n_head", "block_size"})
@@ -66,3 +70,35 @@ def test_a_class_that_shares_one_field_is_no_config(source: str) -> None:
 def test_one_shared_field_is_enough_where_only_one_is_named() -> None:
     source = "class Config:\n    width = 4\n    flash = True\n"
     assert find(source, frozenset({"width"})) == {"flash": True}
+
+
+COMPUTED = """
+@dataclass
+class Config:
+    n_embd: int = 64
+    n_head: int = 4
+    scale: float = field(init=False)
+
+    def __post_init__(self):
+        self.scale = (self.n_embd // self.n_head) ** -0.5
+        self.n_head += 0
+
+    @property
+    def head_dim(self):
+        return self.n_embd // self.n_head
+
+    def describe(self):
+        self.text = "not made with it"
+"""
+
+
+def test_what_a_config_computes_is_listed() -> None:
+    symbols = build_symbol_table(read_source(COMPUTED.encode(), "py"))
+    found = find_config_class(symbols, NAMES)
+    assert found is not None and found.name == "Config"
+    assert list_computed_fields(found) == ["head_dim", "scale", "n_head"]
+
+
+def test_a_class_that_shares_no_field_is_no_config() -> None:
+    symbols = build_symbol_table(read_source(b"class Other:\n    size: int = 3\n", "py"))
+    assert find_config_class(symbols, NAMES) is None
