@@ -159,6 +159,7 @@ def test_integers_of_which_a_class_speaks_may_be_refused_but_not_misread(
     assert grade_text(source).status == status
 
 
+@pytest.mark.whole
 def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText") -> None:
     """Each mask is right if it is the only one."""
     both = """\

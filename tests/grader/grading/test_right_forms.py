@@ -212,32 +212,22 @@ class TurnedAttention(nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    ("source", "old", "new"),
-    [
-        (BATCHED, "keys.shape[-1]", "keys.shape[1]"),
-        (COSINES, "k = normalize(k, dim=-1)", "k = normalize(k, dim=-2)"),
-        (CAPPED, "c.attn_softcap * torch.tanh", "torch.tanh"),
-        (FEATURES, "F.elu(k) + 1", "F.elu(k)"),
-        (BIASED, "scores.softmax(-1)", "scores.softmax(-2)"),
-        (PACKED, "q, k, v =", "q, v, k ="),
-        (GATED, " / q.shape[-1] ** 0.5", ""),
-        (LONE, " / q.shape[-1] ** 0.5", ""),
-    ],
-    ids=[
-        "a batch",
-        "no length of one",
-        "computed fields",
-        "one feature",
-        "a position bias",
-        "an order that is stated",
-        "a gate beside queries",
-        "a bias of no layer",
-    ],
-)
-def test_it_is_right_and_its_mistake_is_told(
-    grade_text: "GradeText", source: str, old: str, new: str
-) -> None:
+FORMS = {
+    "a batch": (BATCHED, "keys.shape[-1]", "keys.shape[1]"),
+    "no length of one": (COSINES, "k = normalize(k, dim=-1)", "k = normalize(k, dim=-2)"),
+    "computed fields": (CAPPED, "c.attn_softcap * torch.tanh", "torch.tanh"),
+    "one feature": (FEATURES, "F.elu(k) + 1", "F.elu(k)"),
+    "an order that is stated": (PACKED, "q, k, v =", "q, v, k ="),
+    "a position bias": (BIASED, "scores.softmax(-1)", "scores.softmax(-2)"),
+    "a gate beside queries": (GATED, " / q.shape[-1] ** 0.5", ""),
+    "a bias of no layer": (LONE, " / q.shape[-1] ** 0.5", ""),
+}
+
+
+@pytest.mark.sampled("form", FORMS, list(FORMS)[::2])
+def test_it_is_right_and_its_mistake_is_told(grade_text: "GradeText", form: str) -> None:
+    source, old, new = FORMS[form]
+    assert old in source
     right, wrong = grade_text(source), grade_text(source.replace(old, new))
     assert (right.exercise, right.status) == ("attention", "passed")
     assert wrong.status == "failed"

@@ -260,6 +260,7 @@ def test_norms_that_learn_nothing_are_taken_as_meant(norm: str, kind: str) -> No
     assert any("a norm that learns nothing" in remark for remark in found.remarks)
 
 
+@pytest.mark.whole
 def test_a_norm_of_queries_alone_is_a_mistake() -> None:
     found = bind_source(make(project=PROJECT + "\nq = F.rms_norm(q, (q.shape[-1],))"))
     assert isinstance(found, Binding)

@@ -89,6 +89,7 @@ def test_a_table_may_be_in_any_order(index: str, order: str, start: str) -> None
     assert contract.offset_start is OffsetStart[start]
 
 
+@pytest.mark.whole
 def test_numbers_may_be_added_before_the_scale_but_not_instead_of_it() -> None:
     scaled = ADDED.replace("q @ k.mT / q.shape[-1] ** 0.5 + bias", "(q @ k.mT + bias) / 8 ** 0.5")
     scaled = scaled.replace("8", "q.shape[-1]")

@@ -151,7 +151,7 @@ OTHER_KINDS = {
 }
 
 
-@pytest.mark.sampled("kind", OTHER_KINDS, ["queries bent"])
+@pytest.mark.sampled("kind", OTHER_KINDS, ["without softmax"])
 def test_another_kind_of_attention_is_not_bound(kind: str) -> None:
     assert isinstance(bind_source(make(**OTHER_KINDS[kind])), NotBound)
 

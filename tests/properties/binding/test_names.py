@@ -107,7 +107,8 @@ NUMBERS = {
 """what a number may do that is neither a size nor a rate of dropout"""
 
 
-@pytest.mark.sampled("kind", NUMBERS, ["mixture"])
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", NUMBERS)
 def test_a_number_of_another_kind_is_no_mistake_of_its_author(kind: str) -> None:
     """What is passed for it may be what looks wrong, so such a class is not recognised."""
     source = make(

@@ -74,5 +74,6 @@ def test_plain_positions_stay_plain_and_scaled_ones_are_described() -> None:
     assert "rotary positions (in halves, scaled as in Llama 3.1, factor 8)" in said
 
 
+@pytest.mark.whole
 def test_another_factor_is_not_taken_for_that_of_a_model() -> None:
     assert isinstance(bind_source(write(5e5, LLAMA3.format(length=8192, factor=5))), NotBound)

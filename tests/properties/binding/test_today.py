@@ -144,6 +144,7 @@ def test_a_gate_of_an_unknown_kind_is_not_accused_of_a_law() -> None:
     assert isinstance(bind_source(source), NotBound)
 
 
+@pytest.mark.whole
 def test_a_number_of_turned_coordinates_is_told_from_a_share() -> None:
     """Four of sixteen are a quarter, and of eight they are half."""
     source = make_today(share=0.5).replace("count = int(self.width * 0.5)", "count = 4")

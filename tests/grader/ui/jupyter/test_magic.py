@@ -184,6 +184,7 @@ def test_what_is_said_of_arguments_follows_the_magic(shell: InteractiveShell) ->
     assert "Nothing is hidden: every token sees all" in output.data["text/plain"]
 
 
+@pytest.mark.whole
 def test_a_cell_without_attention_is_told_what_was_tried(shell: InteractiveShell) -> None:
     run(shell, TORCH)
     ended, _, outputs = shown(shell, f"%%headcheck\n{UNKNOWN}")
