@@ -13,6 +13,11 @@ from headcheck.properties.violations.violation import NOT_FAILED, Status
 
 MISSING_FIELD = re.compile(r"'\w*Config' object has no attribute")
 """the error of a config that lacks a field"""
+LACKS_AXIS = re.compile(
+    r"Dimension out of range|not enough values to unpack|too many indices|does not equal the number"
+    r"|tuple index out of range|expected \d+D|must be a \dD tensor|einsum|einops"
+)
+"""errors of a class that is given too few axes"""
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
 )
@@ -31,12 +36,14 @@ def reads_own_config(repair: Repair | None) -> bool:
 
 
 def may_take_batches(contract: Contract, judged: Judgement) -> bool:
-    """Whether a definition stops in calls for one sequence, which is all that an exercise asks for.
+    """Whether a definition stops for want of an axis that one sequence does not have.
 
-    It may be meant for a batch of sequences.
+    If an exercise asks for single sequences only, it may be meant for a batch of them.
     """
-    stops = judged.attempt.repair is not None or any(map(_crashes_in_forward, judged.verdicts))
-    return stops and not contract.has(Capability.BATCH)
+    repair = judged.attempt.repair
+    stops = [v.message for v in judged.verdicts if _crashes_in_forward(v)]
+    stops += [] if repair is None else [repair.stop.message]
+    return not contract.has(Capability.BATCH) and any(map(LACKS_AXIS.search, stops))
 
 
 def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:

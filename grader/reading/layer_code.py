@@ -11,7 +11,10 @@ from headcheck.grader.reading.symbol_table import (
     list_methods,
 )
 
-_INDIRECT = "getattr vars __dict__ _modules children named_children modules named_modules"
+_INDIRECT = (
+    "getattr vars __dict__ _modules _parameters children named_children modules named_modules "
+    "get_parameter get_submodule"
+)
 INDIRECT = frozenset(_INDIRECT.split())
 """ways to use an attribute without its name"""
 
