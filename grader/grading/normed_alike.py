@@ -27,7 +27,7 @@ def iter_normed_apart(flow: Flow, *, of_one: bool) -> Iterator[tuple[str, str, i
     for operands in _find_operands(flow).values():
         for normed, plain in compared if {*operands} == {*WORDS} else ():
             one, other = (flow.walk_back([operands[letter]]) for letter in (normed, plain))
-            same = _list(flow, one, "input ") == _list(flow, other, "input ")
+            same = _list_inputs(flow, one) == _list_inputs(flow, other)
             if same and _list_norms(flow, one) - _list_norms(flow, other):
                 yield WORDS[normed], WORDS[plain], operands[plain]
 
@@ -50,8 +50,8 @@ def _find_operands(flow: Flow) -> dict[str, dict[str, int]]:
     return found
 
 
-def _list(flow: Flow, steps: set[int], kind: str) -> set[int]:
-    return {n for n in steps if flow.steps[n].kind.startswith(kind)}
+def _list_inputs(flow: Flow, steps: set[int]) -> set[int]:
+    return {n for n in steps if flow.steps[n].kind.startswith("input ")}
 
 
 def _list_norms(flow: Flow, steps: set[int]) -> set[int]:

@@ -4,26 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headcheck.exercises import BY_SLUG
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-BATCHED = """\
-import torch
-from torch import nn
-
-
-class SelfAttention_v2(nn.Module):
-    def __init__(self, d_in, d_out, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-
-    def forward(self, x):
-        keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)
-        scores = queries @ keys.transpose(1, 2)
-        return torch.softmax(scores / keys.shape[-1] ** 0.5, dim=-1) @ values
-"""
+BATCHED = BY_SLUG["self_attention_v2"].solution.replace("keys.T", "keys.transpose(1, 2)")
 COSINES = """\
 import math
 import torch
