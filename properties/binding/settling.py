@@ -26,6 +26,7 @@ from headcheck.properties.binding.intent import (
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.roles import settle_joining, settle_roles
 from headcheck.properties.binding.search import Match
+from headcheck.properties.binding.sharing import rename_quantities
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
@@ -54,6 +55,10 @@ MAX_NONE = 2
 """how many results that are no tensors may stand before the weights"""
 BY_HEAD = re.compile(r"\b(for|of) (every|each) head\b|\bper head\b", re.IGNORECASE)
 """words that say that a fused layer holds queries, keys and values of each head together"""
+SIZED_APART = {"heads", "head_dim", "d_out"}
+"""what the arguments of a class say whose heads may be of any width"""
+OF_TORCH = "it_equals_torch_s_multi_head_attention"
+"""the property whose heads are as wide as the model divided by their number"""
 SHARING = (
     "neighbouring heads should share keys and values, as in published models and in torch, so that "
     "their weights fit"
@@ -87,6 +92,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         _settle_length,
         settle_cache,
         _settle_gradients,
+        _settle_output_width,
         _settle_order,  # last: the others compare with what the class computes
     ):
         settled = step(Bench(subject, signature, match, settled))
@@ -320,6 +326,36 @@ def _settle_sizes(bench: Bench) -> Settled:
         return bench.settled
     rules = parse_sizes(f"{bench.contract.size_rules or ''} heads>=2")
     return replace(bench.settled, contract=bench.contract.with_sizes(rules))
+
+
+def _settle_output_width(bench: Bench) -> Settled:
+    """Judge heads of any width if a class takes their width and number, and that of its tokens."""
+    contract = bench.contract
+    every = [a for argument in contract.arguments for a in (argument, *argument.fields)]
+    offered = {a.quantity for a in every}
+    if not contract.square or not contract.stores("W_o") or not offered >= SIZED_APART:
+        return bench.settled
+    form = replace(contract.call_form, wide_output=True)
+    named = {a.name: "d_in" for a in every if a.quantity == "d_out"}
+    arguments = rename_quantities(contract.arguments, named)
+    wide = replace(
+        contract,
+        square=False,
+        arguments=arguments,
+        call_form=form,
+        waived=(*contract.waived, OF_TORCH),
+    )
+    apart = replace(bench, settled=replace(bench.settled, contract=wide), sized=OTHER)
+    fits = apart.call(form, apart.x) and _has_shapes(apart)
+    return apart.settled if fits else bench.settled
+
+
+def _has_shapes(bench: Bench) -> bool:
+    """Whether the parameters of a class that can be constructed have the contract's shapes."""
+    adapter = construct(bench.subject, bench.contract, bench.case, seed=1)
+    has = {path: info.shape for path, info in adapter.module.describe_tensors().items()}
+    wanted = bench.contract.get_parameter_shapes(bench.case)
+    return all(tuple(has.get(path, ())) == shape for path, shape in wanted.items())
 
 
 def _settle_length(bench: Bench) -> Settled:

@@ -231,7 +231,8 @@ def _propagate(
     merged = bound_gated_error(x, merged, parameters, exact, precision, variant)
     output = propagate_through_output(merged, parameters, exact, precision)
     # Adding tokens rounds their sum, and taking them off again rounds the output.
-    rounded = precision.u * (x.abs() + 2 * exact.output.abs()) if variant.adds_tokens else 0.0
+    added = x[..., : output.shape[-1]].abs()  # tokens may be wider than all heads
+    rounded = precision.u * (added + 2 * exact.output.abs()) if variant.adds_tokens else 0.0
     return output + rounded
 
 

@@ -119,8 +119,10 @@ def _compute_gradients(
         total = (_select_output(contract, exact, leaves["x"], moved, loss) * loss.cotangent).sum()
         values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
-    if variant.adds_tokens and loss.cotangent.shape == x.shape:
-        scales = {**scales, "x": scales["x"] + loss.cotangent.abs()}
+    if variant.adds_tokens and loss.cotangent.shape[:-1] == x.shape[:-1]:
+        beyond = x.shape[-1] - loss.cotangent.shape[-1]  # tokens may be wider than all heads
+        added = torch.nn.functional.pad(loss.cotangent.abs(), (0, beyond))
+        scales = {**scales, "x": scales["x"] + added}
     growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 

@@ -273,6 +273,8 @@ class Contract:
             case = self.size_rules.fit(case)
         if self.square:
             case = case.change(d_in=case.d_out)
+        if self.call_form.wide_output:
+            case = case.change(d_in=max(case.d_in, case.d_out + 1))
         case = case.change(**self._choose_quantities(case))
         if not self.has(Capability.CONTEXT):
             return case.change(context_length=case.tokens)
@@ -335,6 +337,7 @@ class Contract:
             d_latent=case.d_latent,
             rope_dim=case.rope_dim,
             d_context=case.d_context,
+            d_output=case.d_in if self.call_form.wide_output else 0,
             d_hidden=self.hidden_factor * case.d_in,
             buckets=count_rows(self, case),
             maps=self.maps,
@@ -368,7 +371,10 @@ class Contract:
         """
         whole = self.unpack(stored, case)
         read = READING if case.d_context else frozenset()
-        return {n: t[:, : case.d_in] if n in read else t for n, t in whole.items()}
+        own = {n: t[:, : case.d_in] if n in read else t for n, t in whole.items()}
+        if not self.call_form.wide_output:
+            return own
+        return {n: t[: case.d_out] if n.endswith("_o") else t for n, t in own.items()}
 
     def unpack(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
         """Return canonical parameters as `to_canonical` does, with all columns that layers have."""

@@ -64,6 +64,8 @@ class ParameterMapping:
         rows = sum(WEIGHTS[name].rows(sizes) * count for name, count in parts)
         if self.packing is Packing.HEADWISE:
             rows = sizes.heads
+        if self.is_output and sizes.d_output:
+            rows = sizes.d_output
         if first.is_per_head:
             return self._shape_of_sinks(rows)
         if first.columns is None:
@@ -78,7 +80,7 @@ class ParameterMapping:
         if self.packing is Packing.BETWEEN:
             inner = (columns, counts[0], sizes.head_dim)
             if self.is_output:
-                inner = (sizes.head_dim, sizes.heads, sizes.d_out)
+                inner = (sizes.head_dim, sizes.heads, rows)
             return inner if self.transposed else (inner[2], inner[1], inner[0])
         if self.packing in PAIRED:
             side = math.isqrt(rows)
@@ -100,7 +102,8 @@ class ParameterMapping:
     def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
         """Pack canonical tensors as the implementation stores them.
 
-        A layer that reads a wider context than tokens are gets zeros for its further numbers.
+        A layer that reads a wider context than tokens are gets zeros for its further numbers, and
+        so does an output layer that gives more numbers than the heads have.
         """
         import torch
 
@@ -213,9 +216,15 @@ class ParameterMapping:
 
 
 def _widen(tensor: Tensor, weight: Weight, sizes: HeadSizes) -> Tensor:
-    """Append columns of zeros to a layer that reads more numbers than a token has."""
+    """Append columns of zeros to a layer that reads more numbers than a token has.
+
+    To an output layer that gives more numbers than the heads have, append rows of zeros.
+    """
     import torch
 
+    if weight.name.endswith("_o") and sizes.d_output:
+        beyond = tensor.new_zeros(sizes.d_output - len(tensor), *tensor.shape[1:])
+        return torch.cat([tensor, beyond])
     if weight.columns is None or not sizes.d_context:
         return tensor
     missing = weight.columns(sizes) - tensor.shape[1]

@@ -77,6 +77,7 @@ def describe_call(contract: Contract, case: Case) -> Mapping[str, object] | None
         width=case.d_in,
         head_dim=case.head_dim,
         sizes=list_sizes(case, is_limited=contract.has(Capability.CONTEXT)),
+        output_width=case.d_out,
     )
 
 

@@ -60,6 +60,8 @@ class HeadSizes:
     rope_dim: int = 0
     d_context: int = 0
     """the width of the tokens of keys and values, if they have their own"""
+    d_output: int = 0
+    """the width of the output, if it is not that of all heads together"""
     d_hidden: int = 0
     """the width of a feed-forward between its layers"""
     buckets: int = 0

@@ -271,6 +271,9 @@ class CallForm:
     """another mask that every call is given by name, which hides nothing"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
+    wide_output: bool = False
+    """whether the output is as wide as the tokens, which are wider than all heads together; only as
+    many of its numbers as the heads give are compared"""
 
     @property
     def compares_directions(self) -> bool:
@@ -287,6 +290,7 @@ class CallForm:
         width: int = 0,
         head_dim: int = 1,
         sizes: Mapping[str, int] = MappingProxyType({}),
+        output_width: int = 0,
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
@@ -294,7 +298,7 @@ class CallForm:
         into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
         that calls are given. A wider context than the tokens has a `context_width`. Lazy layers
         take the `width` of the tokens. The number of a scale depends on `head_dim`. A method that
-        begins a sequence is given `sizes`.
+        begins a sequence is given `sizes`. A wide output is cut to `output_width`.
         """
         if self == USUAL:
             return None
@@ -306,6 +310,7 @@ class CallForm:
         tables = {"rotation": dict(rotation)} if self.given else {}
         wide = {"context_width": context_width} if context_width else {}
         first = {"width": width} if data.pop("is_lazy") else {}
+        first |= {"output_width": output_width} if data.pop("wide_output") else {}
         for taking in filter(None, (data, data["cache"])):
             takes = taking["reset_takes"] or {}
             taking["reset_takes"] = {n: sizes.get(kind, kind) for n, kind in takes.items()}

@@ -69,6 +69,8 @@ class CallHooks:
     """another mask that every call is given, which hides nothing"""
     joins_queries: bool = False
     """whether the module appends the first tokens to a context, which a sequence alone lacks"""
+    output_width: int = 0
+    """the width to which an output is cut that is as wide as the tokens; 0 if it is not"""
     width: int = 0
     """the width of the tokens in a first call from which lazy layers take theirs; 0 for no call"""
 
@@ -264,8 +266,8 @@ class CallHooks:
         """
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
-        if self.adds_tokens:
-            parts = self._take_off_tokens(parts, given)
+        if self.adds_tokens or self.output_width:
+            parts = self._restore_outputs(parts, given)
             result = parts[0] if result is values and isinstance(result, Tensor) else result
         cache = self._take_cache(parts, named)
         if self._lacks_weights(named):
@@ -280,13 +282,20 @@ class CallHooks:
             outputs = outputs[0]
         return ContinuedResult(outputs, cache)
 
-    def _take_off_tokens(self, parts: list[Any], given: tuple[Any, ...]) -> list[Any]:
-        """Return the results; the tokens are taken off the first that is shaped like them."""
+    def _restore_outputs(self, parts: list[Any], given: tuple[Any, ...]) -> list[Any]:
+        """Return the results, of which the first that is shaped like the tokens is the output.
+
+        The tokens are taken off it, or its further numbers are left out.
+        """
         place = next(i for i, role in enumerate(self.inputs) if role in ("x", "query"))
         tokens = given[place]
         alike = (getattr(part, "shape", None) == tokens.shape for part in parts)
         first = next((i for i, is_like in enumerate(alike) if is_like), None)
-        return [part - tokens if i == first else part for i, part in enumerate(parts)]
+        if first is not None and self.adds_tokens:
+            parts[first] = parts[first] - tokens
+        if first is not None and self.output_width:
+            parts[first] = parts[first][..., : self.output_width]
+        return parts
 
     def _is_last(self, given: tuple[Any, ...]) -> bool:
         """Return whether a cache was given by position, after the tensors."""

@@ -1,4 +1,4 @@
-"""A context may have a width of its own, beside that of the tokens, by any of its usual names."""
+"""Heads and contexts may have widths of their own, beside that of the tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -84,3 +84,58 @@ def test_its_mistakes_fail(grade_text: "GradeText", source: str, right: str, wro
     record = grade_text(source.replace(right, wrong))
     values = {p.name for p in record.properties if p.status == "failed"}
     assert record.status == "failed" and len(values) > 1
+
+
+HEADS_OF_ANY_WIDTH = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, n_head, d_model, d_k, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.n_head, self.d_k, self.scale = n_head, d_k, d_k**-0.5
+        self.w_qs = nn.Linear(d_model, n_head * d_k, bias=False)
+        self.w_ks = nn.Linear(d_model, n_head * d_k, bias=False)
+        self.w_vs = nn.Linear(d_model, n_head * d_k, bias=False)
+        self.fc = nn.Linear(n_head * d_k, d_model)
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        q, k, v = (
+            layer(x).view(b, n, self.n_head, self.d_k).transpose(1, 2)
+            for layer in (self.w_qs, self.w_ks, self.w_vs)
+        )
+        weights = self.dropout((q @ k.mT * self.scale).softmax(-1))
+        return self.fc((weights @ v).transpose(1, 2).flatten(2))
+"""
+OF_THE_MODEL = "self.scale = n_head, d_k, (d_model // n_head) ** -0.5"
+
+
+def test_heads_are_judged_where_their_width_is_not_a_share_of_the_model(
+    grade_text: "GradeText",
+) -> None:
+    right = grade_text(HEADS_OF_ANY_WIDTH)
+    assert right.status == "passed"
+    assert "`d_model`, the width of a token" in str(right.notes)
+    wrong = grade_text(
+        HEADS_OF_ANY_WIDTH.replace("self.scale = n_head, d_k, d_k**-0.5", OF_THE_MODEL)
+    )
+    assert wrong.status == "failed"
+    square = HEADS_OF_ANY_WIDTH.replace(
+        "nn.Linear(n_head * d_k, d_model)", "nn.Linear(d_model, d_model)"
+    )
+    assert "the width of all heads together" in str(grade_text(square).notes)
+
+
+def test_heads_of_any_width_may_stand_in_a_residual(grade_text: "GradeText") -> None:
+    normed = HEADS_OF_ANY_WIDTH.replace(
+        "self.fc =", "self.norm = nn.LayerNorm(d_model)\n        self.fc ="
+    )
+    around = normed.replace("return self.fc", "return x + self.fc").replace(
+        "layer(x)", "layer(self.norm(x))"
+    )
+    assert grade_text(around).status == "passed"
+    wrong = around.replace("self.scale = n_head, d_k, d_k**-0.5", OF_THE_MODEL)
+    assert grade_text(wrong).status == "failed"
