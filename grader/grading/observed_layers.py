@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,11 +11,17 @@ from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
 from headcheck.grader.grading.normed_alike import iter_normed_apart
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
+from headcheck.grader.grading.residuals import find_lost_tokens
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS
+from headcheck.properties.binding.building import build_all
 from headcheck.properties.binding.calls import guess_roles
+from headcheck.properties.binding.constructors import iter_suggested
+from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.ways import Ways
 from headcheck.properties.counting import count, join_words
+from headcheck.properties.subject import Subject
 from headcheck.properties.terms.group import PropertyGroup
 
 MAX_STEPS = 2000
@@ -43,12 +49,17 @@ NORMED = Claim(
     "Queries, keys and values of the same tokens are normed alike.",
     G.VALUES,
 )
+ADDED = Claim(
+    "parts_add_to_their_tokens",
+    "Where a layer has residuals, each of its parts adds to the tokens that it is given.",
+    G.VALUES,
+)
 REPEATED = Claim(
     "calls_repeat", "In evaluation mode, two calls with the same tokens give the same.", G.PURITY
 )
 FINITE = Claim("results_are_finite", "Results are finite.", G.PRECISION)
 EFFECT = "what every part computes goes into the output"
-CLAIMS = (USED, OWN, NORMED, APART, HIDDEN, REPEATED, FINITE)
+CLAIMS = (USED, OWN, NORMED, ADDED, APART, HIDDEN, REPEATED, FINITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,24 @@ def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> Observed
         any(map(flow.weighs_tokens, attends)),
         tuple(_iter_remarks(probe)),
     )
+
+
+def observe_with_options(
+    subject: Subject, signature: Signature, layer: ObservedLayer
+) -> ObservedLayer:
+    """Return what a class shows with the first option on with which something is wrong.
+
+    It shows what it shows without options, if nothing is wrong with any.
+    """
+    for option, own in iter_switched_on(signature):
+        ways = Ways(subject, own)
+        every = build_all(subject, own, ways.failures, iter_suggested)
+        probe = next((each for built in every for each in ways.iter_probes(built)), None)
+        switched = observe_layer([probe], own) if probe is not None else None
+        if switched is not None and switched.breaches:
+            remarks = (*layer.remarks, f"judged with `{option}=True`, too, and this is wrong")
+            return replace(layer, breaches=switched.breaches, remarks=remarks)
+    return layer
 
 
 def _is_of_torch(flow: Flow, number: int) -> bool:
@@ -166,6 +195,18 @@ def _find_normed_apart(probe: CallProbe, flow: Flow, signature: Signature) -> Ju
     got = f"the tokens are normed for the {normed}, and not for the {plain}"
     lines = tuple(flow.list_around(step)[-1:])
     return JudgedClaim(NORMED, f"the same norms before {normed} and {plain}", got, lines=lines)
+
+
+def _find_lost(_: CallProbe, flow: Flow, __: Signature) -> JudgedClaim | None:
+    """Find parts that take the place of their tokens in a layer with residuals."""
+    found = find_lost_tokens(flow)
+    if found is None:
+        return None
+    got, step = found
+    lines = tuple(flow.list_around(step)[-1:])
+    return JudgedClaim(
+        ADDED, "each part adds to its tokens, as others of the layer do", got, lines=lines
+    )
 
 
 def _find_mixed(probe: CallProbe, _: Flow, signature: Signature) -> JudgedClaim | None:
@@ -271,6 +312,7 @@ CHECKS: tuple[Check, ...] = (
     _find_without_effect,
     _find_shared,
     _find_normed_apart,
+    _find_lost,
     _find_mixed,
     _find_leak,
     _find_unsteady,

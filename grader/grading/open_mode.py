@@ -9,7 +9,11 @@ from pathlib import Path
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.flow_binding import match_by_flow
 from headcheck.grader.grading.infer import Target
-from headcheck.grader.grading.observed_layers import ObservedLayer, observe_layer
+from headcheck.grader.grading.observed_layers import (
+    ObservedLayer,
+    observe_layer,
+    observe_with_options,
+)
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import describe_other_weights
 from headcheck.grader.sandbox.grader_side.session import Session
@@ -77,11 +81,14 @@ def recognise(
     with contextlib.closing(session):
         session.load(signature.name)
         signature = settings.roles.add_to(signature)
-        found = bind(ChannelSubject(session), signature, (match_by_name, match_by_flow))
+        subject = ChannelSubject(session)
+        found = bind(subject, signature, (match_by_name, match_by_flow))
         layer: ObservedLayer | None = None
         if isinstance(found, NotBound):
             with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
                 layer = observe_layer(found.probes, signature)
+                if layer is not None and not layer.breaches:
+                    layer = observe_with_options(subject, signature, layer)
         return found, layer
 
 

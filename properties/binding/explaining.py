@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from headcheck.properties.binding.added_positions import iter_with_positions
@@ -16,6 +16,7 @@ from headcheck.properties.binding.learned_scale import (
 )
 from headcheck.properties.binding.matching import find_exact
 from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.binding.ways import EXACT, MAX_STEPS
 from headcheck.properties.contracts.contract import Entry
@@ -77,18 +78,22 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
 
     As of GPT-2's attention, whose `scale=False` is for those who ask for nothing else.
     """
-    parameters = search.signature.constructor
-    off = [p for p in parameters if p.default is False and not KERNELS.search(p.name)]
-    for option in off[:MAX_OPTIONS]:
-        on = replace(option, has_default=False, by_name=True)
-        own = replace(
-            search.signature, constructor=tuple(on if p is option else p for p in parameters)
-        )
+    for _, own in iter_switched_on(search.signature):
         switched = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
         match = find_certain(switched)
         if match is not None and not is_wrong(match):
             return switched, match
     return None
+
+
+def iter_switched_on(signature: Signature) -> Iterator[tuple[str, Signature]]:
+    """Yield the options of a constructor that are off, each with the signature that has it on."""
+    parameters = signature.constructor
+    off = [p for p in parameters if p.default is False and not KERNELS.search(p.name)]
+    for option in off[:MAX_OPTIONS]:
+        on = replace(option, has_default=False, by_name=True)
+        every = tuple(on if p is option else p for p in parameters)
+        yield option.name, replace(signature, constructor=every)
 
 
 def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:

@@ -17,7 +17,8 @@ from headcheck.properties.counting import count
 ABSENT = "ModuleNotFoundError: "
 FAULT = re.compile(
     r"NameError|UnboundLocalError|TypeError: '(torch.Size|Tensor)' object is not callable"
-    r"|\w+Error: (?!(arange|ones|zeros|full|empty)\(\)).*"  # these are given sizes, not tokens
+    # These are given sizes, and no tokens:
+    r"|\w+Error: (?!(arange|ones|zeros|full|empty|randn?|eye|normal)\(\)).*"
     r"(unexpected keyword argument|invalid combination of arguments)"
     r"|AttributeError: ('Tensor' object|module '[\w.]+') has no attribute"
 )

@@ -338,12 +338,13 @@ def _settle_output_width(bench: Bench) -> Settled:
     form = replace(contract.call_form, wide_output=True)
     named = {a.name: "d_in" for a in every if a.quantity == "d_out"}
     arguments = rename_quantities(contract.arguments, named)
+    asked = [each.name for each in select_summaries(contract) if each.name == OF_TORCH]
     wide = replace(
         contract,
         square=False,
         arguments=arguments,
         call_form=form,
-        waived=(*contract.waived, OF_TORCH),
+        waived=(*contract.waived, *asked),
     )
     apart = replace(bench, settled=replace(bench.settled, contract=wide), sized=OTHER)
     fits = apart.call(form, apart.x) and _has_shapes(apart)

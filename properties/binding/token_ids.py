@@ -17,6 +17,8 @@ from headcheck.properties.violations.violation import SubmissionFailed
 
 MAX_BUILT = 12
 """the most ways to construct a model that are tried"""
+BATCH = 3
+"""how many sequences a call has: with two, a result for both of two classes may be one for pairs"""
 TOKENS = 3
 """how many different tokens there are: a vocabulary may be as small as any other size"""
 EMBEDS = "indices"
@@ -44,7 +46,7 @@ def _try_call(ways: Ways, built: Built, form: CallForm) -> CallProbe | None:
     sizes = next(ways.iter_sizes_of(built), None)
     if sizes is None or ways.is_too_large(built):
         return None
-    case, own = sizes.case, replace(form, places=())
+    case, own = replace(sizes.case, batch=BATCH), replace(form, places=())
     rows = torch.arange(case.batch)[:, None] + torch.arange(case.tokens).square()
     x, weights = rows % TOKENS, draw_weights(built.tensors, case.seed)
     try:
@@ -55,4 +57,5 @@ def _try_call(ways: Ways, built: Built, form: CallForm) -> CallProbe | None:
         note_failure(failure, ways.failures)
         return None
     seen = Observation(x, weights, tuple(outputs))
-    return CallProbe(built, sizes, form, module, seen, batched=True, blind=False)
+    sized = replace(sizes, case=case)
+    return CallProbe(built, sized, form, module, seen, batched=True, blind=False)

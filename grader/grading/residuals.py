@@ -1,0 +1,227 @@
+"""Whether what attention and feed-forwards give is added to the tokens that they are given.
+
+In a layer with residuals, tokens pass through sums and norms, and each part adds to them. A part
+whose result takes the place of its tokens, or a sum that the next one does not start from, loses
+them. A layer without any residual is not judged: not every layer needs one.
+
+Sources: He et al. 2016, "Deep Residual Learning for Image Recognition", section 3.1
+(arXiv:1512.03385); Vaswani et al. 2017, section 3.1 (arXiv:1706.03762), for norms after the sums;
+Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", section 3
+(arXiv:2002.04745), for norms before the parts.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from headcheck.grader.grading.flow_binding import (
+    FACTORS,
+    NEUTRAL,
+    NORMING,
+    NORMS,
+    SOFTMAXES,
+    SUMS,
+)
+from headcheck.grader.grading.places.flow import KERNELS, PRODUCTS, Flow
+
+_ACTIVATIONS = (
+    "relu relu_ relu6 gelu silu silu_ leaky_relu elu celu selu mish softplus hardswish "
+    "sigmoid tanh glu"
+)
+ACTIVATIONS = frozenset(_ACTIVATIONS.split())
+"""functions between the layers of a feed-forward"""
+REPLACED = "what {} gives takes the place of its tokens"
+APART = "this sum goes into a later one only through a feed-forward, or as queries"
+NORMED = "the tokens are added after their norm, which the layer's next norm is not"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A sum of tokens with what a part makes of them."""
+
+    step: int
+    kept: int
+    """the tokens"""
+    added: int
+    """what is added to them"""
+
+
+def find_lost_tokens(flow: Flow) -> tuple[str, int] | None:
+    """Return what loses its tokens, with the step; None if nothing does, or nothing is added."""
+    stream = _Stream(flow)
+    if not stream.residuals:
+        return None
+    checks = (
+        stream.iter_unadded_attention,
+        stream.iter_unadded_ends,
+        stream.iter_sums_apart,
+        stream.iter_added_after_norms,
+    )
+    return next((found for check in checks for found in check()), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """How the tokens of a layer pass through its trace."""
+
+    flow: Flow
+
+    @cached_property
+    def given(self) -> int:
+        """The step of the first input."""
+        kinds = (step.kind for step in self.flow.steps)
+        return next(n for n, kind in enumerate(kinds) if kind.startswith("input "))
+
+    @cached_property
+    def reached(self) -> set[int]:
+        """The steps that rest on an input, and on which the results rest."""
+        inputs = [n for n, s in enumerate(self.flow.steps) if s.kind.startswith("input ")]
+        return self.flow.walk_on(inputs) & self.flow.walk_back(self.flow.returned)
+
+    @cached_property
+    def softmaxes(self) -> list[int]:
+        """The steps with which tokens attend to tokens."""
+        own = (n for n in sorted(self.reached) if self._kind(n) in SOFTMAXES)
+        return [n for n in own if self.flow.weighs_tokens(n)]
+
+    @cached_property
+    def residuals(self) -> list[Residual]:
+        sums = (n for n in sorted(self.reached) if self._kind(n) in SUMS)
+        return [each for n in sums if (each := self._read_residual(n)) is not None]
+
+    def _kind(self, number: int) -> str:
+        return self.flow.steps[number].kind
+
+    def _list_sources(self, number: int) -> list[int]:
+        return [n for n in self.flow.steps[number].sources if n in self.reached]
+
+    def _list_wide(self, number: int) -> list[int]:
+        """Return the sources with several numbers for each token: no mean, and no root of one."""
+        return [n for n in self._list_sources(number) if self.flow.steps[n].shape[-1:] != (1,)]
+
+    def _keeps_tokens(self, number: int) -> bool:
+        """Whether a step gives the tokens it is given, or sums or norms of them."""
+        kind = self._kind(number)
+        if kind in FACTORS:
+            return len(self._list_wide(number)) == 1
+        return kind in NEUTRAL or kind in SUMS or kind in NORMS or kind in NORMING
+
+    def _walk(self, start: int, passes: Callable[[int], bool]) -> set[int]:
+        """Return a step, and what it is made of by steps that pass."""
+        todo, seen = [start], set[int]()
+        while todo:
+            number = todo.pop()
+            if number not in seen:
+                seen.add(number)
+                todo += self._list_sources(number) if passes(number) else []
+        return seen
+
+    def _read_residual(self, step: int) -> Residual | None:
+        sources = self._list_sources(step)
+        if len(sources) != 2:
+            return None
+        for kept, added in (sources, sources[::-1]):
+            inside = self.flow.walk_back([added]) & self.reached
+            begun = self._walk(kept, self._keeps_tokens) & inside
+            made = self.flow.walk_on(begun, inside) - self.flow.walk_back(begun)
+            if any(self._kind(n) in PRODUCTS for n in made):
+                return Residual(step, kept, added)
+        return None
+
+    def iter_unadded_attention(self) -> Iterator[tuple[str, int]]:
+        """Yield attention whose result is what later parts add to, and is added to nothing."""
+        axes = {*self.flow.steps[self.given].shape[:2]}  # in any order
+        for softmax in self.softmaxes:
+            around = [(r, self._rests_on(r.added, softmax)) for r in self.residuals]
+            if any(inside and not self._rests_on(r.kept, softmax) for r, inside in around):
+                continue
+            for residual, _ in around:
+                for end in self._walk(residual.kept, self._keeps_tokens):
+                    alike = {*self.flow.steps[end].shape[:2]} == axes
+                    if alike and self._is_end_of(end, softmax):
+                        yield REPLACED.format("attention"), end
+
+    def _rests_on(self, number: int, other: int) -> bool:
+        return other in self.flow.walk_back([number])
+
+    def _is_end_of(self, end: int, softmax: int) -> bool:
+        """Whether a step is attention, or its output layer."""
+        if self._kind(end) not in PRODUCTS:
+            return False
+        return softmax in self._walk(end, self._is_linear)
+
+    def _is_linear(self, number: int) -> bool:
+        kind = self._kind(number)
+        return kind in PRODUCTS - KERNELS or kind in NEUTRAL or kind in FACTORS
+
+    def iter_unadded_ends(self) -> Iterator[tuple[str, int]]:
+        """Yield the feed-forward of a block whose result is all that the block gives."""
+        entered, first = self.flow.steps[self.given], self.flow.returned[0]
+        same = len(entered.shape) == 3 and self.flow.steps[first].shape == entered.shape
+        if not same or len(self.softmaxes) > 1 or first not in self.reached:
+            return
+        last = {r.step for r in self.residuals}
+        trunk = self._walk(first, self._keeps_tokens)
+        for end in trunk if not trunk & last else ():
+            if self._kind(end) in PRODUCTS and last & self._walk(end, self._is_in_feed_forward):
+                yield REPLACED.format("a feed-forward"), end
+
+    def _is_in_feed_forward(self, number: int) -> bool:
+        return self._keeps_tokens(number) or self._kind(number) in ACTIVATIONS | PRODUCTS
+
+    def iter_sums_apart(self) -> Iterator[tuple[str, int]]:
+        """Yield sums that later sums rest on, and that reach none with their own numbers."""
+        steps = {r.step for r in self.residuals}
+        for residual in self.residuals:
+            later = steps & (self.flow.walk_on([residual.step]) - {residual.step})
+            if later and not later & self._walk_on_linearly(residual.step):
+                yield APART, residual.step
+
+    def _walk_on_linearly(self, start: int) -> set[int]:
+        """Return what a step goes into, not as queries or keys, nor through a feed-forward."""
+        todo, seen = [(start, False)], set[tuple[int, bool]]()
+        while todo:
+            number, multiplied = todo.pop()
+            if (number, multiplied) in seen:
+                continue
+            seen.add((number, multiplied))
+            for use in self.flow.uses[number]:
+                if use in self.reached and not self._ends(use, number, multiplied=multiplied):
+                    todo.append((use, multiplied or self._kind(use) in PRODUCTS))
+        return {number for number, _ in seen} - {start}
+
+    def _ends(self, use: int, number: int, *, multiplied: bool) -> bool:
+        kind = self._kind(use)
+        if kind in KERNELS:
+            sources = self._list_sources(use)
+            return len(sources) > 1 and number == sources[0]
+        if kind in SOFTMAXES:
+            return True
+        gated = kind in FACTORS and len(self._list_wide(use)) > 1
+        return multiplied and (kind in ACTIVATIONS or gated)
+
+    def iter_added_after_norms(self) -> Iterator[tuple[str, int]]:
+        """Yield sums with normed tokens in a layer of which another norm is passed by."""
+        norms = {n for n in self.reached if self._kind(n) in NORMS}
+        passed_by = {n for n in norms if any(self._passes_by(r, n) for r in self.residuals)}
+        for residual in self.residuals if passed_by else ():
+            for norm in norms & self._walk(residual.kept, self._is_moved):
+                inner = norms & self.flow.walk_back([residual.added]) - {norm}
+                between = {n for n in inner if self._rests_on(n, norm)}
+                if self._is_given(norm) and not between:
+                    yield NORMED, residual.step
+
+    def _passes_by(self, residual: Residual, norm: int) -> bool:
+        """Whether tokens are added that a norm in the part has been given."""
+        normed = self._walk(residual.kept, self._is_moved) & {*self._list_sources(norm)}
+        return bool(normed) and self._rests_on(residual.added, norm)
+
+    def _is_given(self, norm: int) -> bool:
+        """Whether a norm is given the tokens of the layer."""
+        return self.given in self._walk(norm, self._is_moved_or_normed)
+
+    def _is_moved(self, number: int) -> bool:
+        return self._kind(number) in NEUTRAL
+
+    def _is_moved_or_normed(self, number: int) -> bool:
+        return self._is_moved(number) or self._kind(number) in NORMS
