@@ -35,7 +35,7 @@ C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config", "causal",
-    "tokens", "side", "sides",
+    "tokens", "side", "sides", "temperature", "scale",
     *(each.taken for each in OF_PARTS.values()), CONSTANT,
 )  # fmt: skip
 """the quantities that an argument of a constructor may have"""

@@ -90,13 +90,13 @@ def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> Observed
     if not attends:
         return None
     read = {path for path, _ in _iter_read(flow)}
-    breaches = (check(probe, flow, signature) for check in CHECKS)
+    breaches = tuple(filter(None, (check(probe, flow, signature) for check in CHECKS)))
     return ObservedLayer(
         tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
         tuple(p for p, i in probe.built.tensors.items() if i.kind == "parameter" and p not in read),
-        tuple(filter(None, breaches)),
+        breaches,
         any(map(flow.weighs_tokens, attends)),
-        tuple(_iter_remarks(probe)),
+        tuple(_iter_remarks(probe, mixes=any(each.claim is APART for each in breaches))),
     )
 
 
@@ -122,10 +122,10 @@ def _is_of_torch(flow: Flow, number: int) -> bool:
     return flow.steps[number].kind == OF_TORCH
 
 
-def _iter_remarks(probe: CallProbe) -> Iterator[str]:
+def _iter_remarks(probe: CallProbe, *, mixes: bool) -> Iterator[str]:
     if probe.overwrites:
         yield "its calls write over the tokens that they are given"
-    if _are_apart(probe, 1) and not _are_apart(probe, 0):
+    if not mixes and _are_apart(probe, 1) and not _are_apart(probe, 0):
         yield "it reads `(tokens, batch, width)`: if the batch comes first, this is a mistake"
 
 

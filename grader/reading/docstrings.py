@@ -1,7 +1,13 @@
-"""What the docstrings of a class say of it: its own, and those of the functions that it calls."""
+"""What the docstrings of a class say of it: its own, and those of the functions that it calls.
+
+Comments before the first statement of `forward` often stand for a docstring.
+"""
 
 import ast
-from collections.abc import Iterable, Iterator, Set
+import contextlib
+import io
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
@@ -11,8 +17,27 @@ MAX_DOC = 2000
 
 def read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
     """Return the beginning of a definition's docstring, and of that of its `forward`."""
-    forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
-    return _join([site.node, *([forward[1]] if forward else [])])
+    if not isinstance(site.node, ast.ClassDef):
+        return _join([site.node])
+    forward = symbols.find_method(site, "forward")
+    if forward is None:
+        return _join([site.node])
+    owner, method = forward
+    comments = _list_first_comments(method, symbols.program.lines[owner.cell])
+    return "\n".join([_join([site.node, method]), *comments]).strip()[:MAX_DOC]
+
+
+def _list_first_comments(function: FunctionNode, lines: Sequence[str]) -> list[str]:
+    """Return the comments between the name of a function and its first statement."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    end = body[0].lineno - 1 if body else function.end_lineno
+    text = io.StringIO("\n".join(lines[function.lineno - 1 : end]))
+    comments: list[str] = []
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):  # the rest is cut off
+        for token in tokenize.generate_tokens(text.readline):
+            if token.type == tokenize.COMMENT and token.start[1]:  # others are in no digest
+                comments.append(token.string.strip("# "))
+    return comments
 
 
 def read_called_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:

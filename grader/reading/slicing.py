@@ -41,7 +41,7 @@ import re
 import sys
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, TracebackType
@@ -168,6 +168,8 @@ class Program:
     binders: dict[str, list[int]]
     time_dependent: frozenset[int]
     """the indices of the statements whose dependencies may differ from one moment to another"""
+    lines: Mapping[int | None, Sequence[str]]
+    """the lines of each cell"""
 
     def find_reaching_definitions(self, name: str, before: int) -> Iterator[Statement]:
         """Yield the statements that decide what a name means just before statement `before`."""
@@ -225,7 +227,8 @@ def read_program(source: SubmissionSource) -> Program:
     for statement in statements:
         for name in statement.effects.binds:
             binders.setdefault(name, []).append(statement.index)
-    return Program(tuple(statements), binders, _find_time_dependent(statements, binders))
+    lines = {cell.number: cell.text.split("\n") for cell in source.cells}
+    return Program(tuple(statements), binders, _find_time_dependent(statements, binders), lines)
 
 
 def _list_foreign(node: ast.stmt) -> set[str]:

@@ -42,6 +42,8 @@ OF_MODELS = (
                 r"intermediate_(dim|size)|d_inner|n_inner"), 20),
 )  # fmt: skip
 """names of arguments of models and blocks, and values that fit any other sizes"""
+SCALES = ("scale", "temperature")
+"""what an argument for the scale of scores may be: a factor, or a divisor"""
 ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
 BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
 RELATIVE = re.compile(r"rel(ative)?_(\w+_)?(bias|table)")
@@ -232,6 +234,8 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
         return Argument(name, parameter.quantity)
     if parameter.default is False and RELATIVE.search(name):
         return Argument(name, CONSTANT, default=True)
+    if quantity in SCALES and parameter.has_default:
+        return None
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     if number and LARGEST_BATCH.fullmatch(name):
         return Argument(name, CONSTANT, default=_get_other(name))
@@ -254,10 +258,21 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
 def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
     """Yield the meanings that widths may have beside the other quantities.
 
-    A context has a width of its own only beside that of the tokens.
+    A context has a width of its own only beside that of the tokens. Scores may be multiplied by
+    their scale, or divided.
     """
     if any(argument.quantity == "?" for argument in passed):
         return
+    if any(argument.quantity == "scale" for argument in passed):
+        for meant in SCALES:
+            own = (replace(a, quantity=meant) if a.quantity == "scale" else a for a in passed)
+            yield from _resolve_factored(list(own))
+        return
+    yield from _resolve_factored(passed)
+
+
+def _resolve_factored(passed: Sequence[Argument]) -> Iterator[Constructor]:
+    """Yield the meanings of widths beside a scale that is known."""
     if any(a.quantity == "d_context" for a in passed):
         own = [replace(a, quantity="width") if OF_QUERIES.fullmatch(a.name) else a for a in passed]
         if {"width", "d_in"} & {a.quantity for a in own}:

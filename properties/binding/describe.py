@@ -42,6 +42,8 @@ QUANTITY_WORDS = {
     "sides": "the height and the width of a window",
     "tokens": "the number of tokens",
     "dropout": "the rate of dropout",
+    "temperature": "the root of a head's width",
+    "scale": "one over the root of a head's width",
     "bias": "whether queries, keys and values have a bias",
     **{each.taken: each.words for each in QUANTITIES.values() if each.words},
 }

@@ -77,6 +77,7 @@ def settle_mask(bench: Bench) -> Settled:
     causal = bench.contract.has(C.CAUSAL)
     claimed = (_find_idle(bench, form, name) or _find_replacing(bench, form)) if causal else None
     claimed = claimed or _find_mistaken_mask(bench, form, name) or _find_nearest_mask(bench, form)
+    claimed = claimed or _find_misread_lengths(bench, form, name)
     if claimed is not None:
         return _claim_mask(bench, claimed)
     if causal:
@@ -324,6 +325,23 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
         if next(find_mistakes(claimed, bench.case, seen), None):
             return own
     return None
+
+
+def _find_misread_lengths(bench: Bench, form: CallForm, name: str) -> CallForm | None:
+    """Return a form with lengths if tokens within them do not attend as these say.
+
+    What padding gives, beyond the lengths, is for each class to choose.
+    """
+    of_keys = replace(LENGTHS, keys_only=True)
+    own = replace(form, mask=replace(of_keys, argument=form.mask.argument))
+    if of_keys not in list_mask_sources(name):
+        return None
+    keep = next(_draw_masks(bench, of_keys))
+    results, right = bench.call(own, bench.x, keep), bench.compute(keep).output
+    if not results or results[0].shape != right.shape:
+        return None
+    within = keep[:, 0, 0]
+    return None if is_close([results[0][within]], right[within]) else own
 
 
 def _is_broken_by(results: Sequence[Tensor], keep: Tensor, mask: MaskConvention) -> bool:

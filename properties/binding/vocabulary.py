@@ -16,6 +16,8 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             "softcap",
             r"(\w+_)?(soft_?cap(ping)?|(logits?|att(entio)?n|scores?)_cap|cap_logits?)(_value)?|cap",
         ),
+        ("temperature", r"temp(erature)?|tau"),
+        ("scale", r"((softmax|attn|attention|qk|score)_)?(scale|scaling)(_factor)?"),
         ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (

@@ -108,6 +108,16 @@ class Case:
         return self.heads * self.head_dim
 
     @property
+    def temperature(self) -> float:
+        """The root of a head's width, by which scores are divided."""
+        return math.sqrt(self.head_dim)
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by: one over the root of a head's width."""
+        return 1 / self.temperature
+
+    @property
     def side(self) -> int:
         """The side of a square window that has all places of a sequence."""
         return math.isqrt(self.context_length)
