@@ -345,12 +345,12 @@ class _Grading:
         except SubmissionFailed as failed:
             self.failure = self.failure or (signature.name, failed)
             return None
+        if layer is not None:
+            self.layers[signature.name] = signature, layer
         if isinstance(found, Binding):
             self.bindings.setdefault(signature.name, found)
             return found
         self.unrecognised[signature.name] = found
-        if layer is not None:
-            self.layers[signature.name] = signature, layer
         return None
 
     def _is_foreign(self, target: Target) -> bool:

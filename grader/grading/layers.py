@@ -24,6 +24,7 @@ from headcheck.properties.counting import join_words
 from headcheck.properties.violations.violation import Status
 
 SAID_OF_LAYERS = "judged as a layer around {}, by what holds for every layer"
+SAID_OF_BLOCKS = "judged as a layer, too: what stands around its attention is wrong"
 SAID_OF_UNKNOWN = "its attention is not recognised: judged by what holds for every layer"
 
 
@@ -43,16 +44,18 @@ class LayerJudge:
         self, observed: Mapping[str, tuple[Signature, ObservedLayer]]
     ) -> list[SubmissionRecord]:
         """Return the records of layers around attention of torch, or around one that is right."""
+        judged = {each.name for each in self.judged}
         wrong = {each.name for each in self.judged if each.status != Status.PASSED.value}
         records = list[SubmissionRecord]()
         for code in self.classes:
             signature, layer = observed.get(code.name, (None, None))
-            if signature is None or layer is None or wrong & {*code.uses}:
+            if signature is None or layer is None or wrong & {code.name, *code.uses}:
                 continue  # the same mistake would be told twice
             began, claims = time.monotonic(), self._find_all(code, signature, layer)
             around, right = self._name_attention(code, layer), all(each.holds for each in claims)
             if around or (layer.compares_tokens and not right):
-                said = SAID_OF_LAYERS.format(around) if around else SAID_OF_UNKNOWN
+                said = SAID_OF_BLOCKS if code.name in judged else SAID_OF_UNKNOWN
+                said = SAID_OF_LAYERS.format(around) if around else said
                 given = self.session, self.submission, code.name, claims
                 records.append(record_findings(*given, [said, *layer.remarks], began))
                 wrong |= set() if right else {code.name}

@@ -1,5 +1,6 @@
 """What a call of a class that uses attention shows, beside the attention itself."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -100,6 +101,14 @@ def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> Observed
     )
 
 
+def call_and_observe(subject: Subject, signature: Signature) -> ObservedLayer | None:
+    """Return what the first call of a class shows that returns; None as `observe_layer` does."""
+    ways = Ways(subject, signature)
+    every = build_all(subject, signature, ways.failures, iter_suggested)
+    called = (probe for built in every for probe in ways.iter_probes(built))
+    return observe_layer(list(itertools.islice(called, 1)), signature)
+
+
 def observe_with_options(
     subject: Subject, signature: Signature, layer: ObservedLayer
 ) -> ObservedLayer:
@@ -108,10 +117,7 @@ def observe_with_options(
     It shows what it shows without options, if nothing is wrong with any.
     """
     for option, own in iter_switched_on(signature):
-        ways = Ways(subject, own)
-        every = build_all(subject, own, ways.failures, iter_suggested)
-        probe = next((each for built in every for each in ways.iter_probes(built)), None)
-        switched = observe_layer([probe], own) if probe is not None else None
+        switched = call_and_observe(subject, own)
         if switched is not None and switched.breaches:
             remarks = (*layer.remarks, f"judged with `{option}=True`, too, and this is wrong")
             return replace(layer, breaches=switched.breaches, remarks=remarks)

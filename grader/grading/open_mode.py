@@ -11,6 +11,7 @@ from headcheck.grader.grading.flow_binding import match_by_flow
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.observed_layers import (
     ObservedLayer,
+    call_and_observe,
     observe_layer,
     observe_with_options,
 )
@@ -70,7 +71,7 @@ every check runs live."""
 def recognise(
     reading: Session, signature: Signature, settings: Settings
 ) -> tuple[Binding | NotBound, ObservedLayer | None]:
-    """Return the binding of a class, and what is seen of one that is no attention itself.
+    """Return the binding of a class, and what is seen of one that does more than attend.
 
     Both are determined in a separate process.
 
@@ -84,11 +85,13 @@ def recognise(
         subject = ChannelSubject(session)
         found = bind(subject, signature, (match_by_name, match_by_flow))
         layer: ObservedLayer | None = None
-        if isinstance(found, NotBound):
-            with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
+        with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
+            if isinstance(found, NotBound):
                 layer = observe_layer(found.probes, signature)
-                if layer is not None and not layer.breaches:
-                    layer = observe_with_options(subject, signature, layer)
+            elif found.contract.call_form.silenced:
+                layer = call_and_observe(subject, signature)
+            if layer is not None and not layer.breaches:
+                layer = observe_with_options(subject, signature, layer)
         return found, layer
 
 

@@ -150,7 +150,12 @@ def _try_build(
     case: Case,
     failures: list[str],
 ) -> Built | None:
-    described = replace(USUAL, bypassed=signature.bypassed, scale=signature.scale)
+    described = replace(
+        USUAL,
+        bypassed=signature.bypassed,
+        silenced=signature.silenced,
+        scale=signature.scale,
+    )
     forms = iter_forms_of(signature) if constructor.is_lazy else [described]
     for form in forms:
         try:

@@ -82,6 +82,7 @@ def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
             reset=reset,
             reset_takes=takes,
             bypassed=signature.bypassed,
+            silenced=signature.silenced,
             adds_tokens=signature.adds_tokens,
             scale=signature.scale,
         )

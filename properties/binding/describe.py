@@ -149,6 +149,10 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
         yield _describe_cache(form.cache)
     if left_out:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
+    if form.silenced:
+        layers = dict.fromkeys(path.rpartition(".")[0] or path for path in form.silenced)
+        names = join_words([f"`{layer}`" for layer in layers])
+        yield f"judged without its feed-forward: the weights of {names} are zero"
     yield from _list_fixed(form)
     if form.adds_tokens:
         yield "the tokens that it adds to its output are taken off before it is judged"

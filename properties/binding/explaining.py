@@ -22,6 +22,7 @@ from headcheck.properties.binding.ways import EXACT, MAX_STEPS
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.parts.norms import iter_without_gains
+from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.case import Case
 
 NORM_OF_TOKENS = re.compile(
@@ -38,6 +39,8 @@ MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
 """the steps that later searches count as done: most classes with norms, for example, are blocks"""
+INNER = re.compile(r"\.in_proj_(weight|bias)$")
+"""the paths of weights of a `torch.nn.MultiheadAttention` inside a class"""
 KERNELS = re.compile(r"flash|fused|sdpa|fast|efficient|triton|xformers|compile", re.IGNORECASE)
 """names of options that say how the same attention is computed: both ways must be right"""
 NORMED = frozenset({"queries_and_keys_normalised"})
@@ -97,16 +100,20 @@ def iter_switched_on(signature: Signature) -> Iterator[tuple[str, Signature]]:
 
 
 def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
-    """Return the search and the match of a class without its norms of tokens, or of latents.
+    """Return the search and the match of a class without norms of tokens, or of latents.
 
-    Beside a norm, tokens that are added to the output are a residual, and are taken off. A norm
-    that changes nothing is not left out: it may be what is wrong.
+    A block that computes its attention itself also has a feed-forward, which is silenced. Beside
+    either, tokens that are added to the output are a residual, and are taken off. A norm that
+    changes nothing is not left out: it may be what is wrong.
     """
-    norms = list_norms(search)
-    if not norms or find_idle_norm(search, norms) or not _has_role_beside(search, norms):
+    norms, silenced = list_norms(search), list_feed_forwards(search)
+    if not (norms or silenced) or find_idle_norm(search, norms):
         return None
+    if not _has_role_beside(search, norms, silenced):
+        return None
+    left_out = replace(search.signature, bypassed=tuple(sorted(norms)), silenced=silenced)
     for adds_tokens in (False, True):
-        own = replace(search.signature, bypassed=tuple(sorted(norms)), adds_tokens=adds_tokens)
+        own = replace(left_out, adds_tokens=adds_tokens)
         inner = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
         match = find_certain(inner)
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
@@ -146,13 +153,16 @@ def _take_off(search: BindingSearch, match: Match) -> tuple[BindingSearch, Match
     return None if found is None or is_wrong(found) else (inner, found)
 
 
-def _has_role_beside(search: BindingSearch, norms: Collection[str]) -> bool:
-    """Whether every tensor with an effect has a role, if a class has no such norms.
+def _has_role_beside(
+    search: BindingSearch, norms: Collection[str], silenced: Collection[str]
+) -> bool:
+    """Whether every tensor with an effect has a role, if a class has no such norms and weights.
 
-    A whole layer, with a feed-forward or several attentions, is not searched once more.
+    A whole layer around other classes, or with several attentions, is not searched once more.
     """
     for probe in search.probes:
         left_out = [p for p in probe.built.tensors if p.rpartition(".")[0] in norms]
+        left_out += silenced
         if next(search.iter_likely(probe.leave_out(left_out)), None) is not None:
             return True
     return False
@@ -166,6 +176,32 @@ def list_norms(search: BindingSearch) -> set[str]:
     latents = any("d_latent" in each.constructor.quantities for each in built)
     named = ANY_NORM if latents else NORM_OF_TOKENS
     return {p.rpartition(".")[0] for each in built for p in each.tensors if named.fullmatch(p)}
+
+
+def list_feed_forwards(search: BindingSearch) -> tuple[str, ...]:
+    """Return the paths of the weights of feed-forwards beside attention that a class computes.
+
+    There are a matrix from the tokens' width to a hidden one, and one from there back. None of a
+    class whose attention is another's, which is judged by itself.
+    """
+    if search.signature.entry is not Entry.CLASS:
+        return ()
+    for probe in search.probes[:1]:
+        case, tensors = probe.sizes.case, probe.built.tensors
+        shapes = {p: i.shape for p, i in tensors.items() if _is_matrix(i)}
+        known = {case.d_in, case.d_out, case.kv_heads * case.head_dim}
+        there = {a for a, b in shapes.values() if b == case.d_in}
+        back = {b for a, b in shapes.values() if a == case.d_in}
+        hidden = (there & back) - known
+        inside = {p.rpartition(".")[0] for p, shape in shapes.items() if hidden & {*shape}}
+        others = [p for p in shapes if p.rpartition(".")[0] not in inside]
+        if any(path.count(".") < 2 and not INNER.search(path) for path in others):
+            return tuple(p for p in tensors if p.rpartition(".")[0] in inside)
+    return ()
+
+
+def _is_matrix(info: TensorInfo) -> bool:
+    return info.kind == "parameter" and len(info.shape) == 2
 
 
 def find_idle_norm(search: BindingSearch, norms: Iterable[str]) -> str:

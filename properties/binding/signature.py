@@ -75,6 +75,8 @@ class Signature:
     """what it says of the axes of its tokens, if it says that the batch comes first"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that calls leave out"""
+    silenced: tuple[str, ...] = ()
+    """the paths of the weights of feed-forwards, which are zeros in every module"""
     adds_tokens: bool = False
     """whether calls take the tokens off the output"""
     scale: LearnedScale | None = None

@@ -258,6 +258,8 @@ class CallForm:
     """the paths of tensors that are set to zero before every call, for the same reason"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that every call leaves out"""
+    silenced: tuple[str, ...] = ()
+    """the paths of the weights of feed-forwards, which are zeros in every module"""
     positions: AddedPositions | None = None
     """the positions that a module adds to its tokens"""
     scale: LearnedScale | None = None

@@ -59,6 +59,8 @@ class CallHooks:
     """the paths of a module's tensors that are set to zero before every call"""
     bypassed: Sequence[str] = ()
     """the paths of layers of a module that every call leaves out"""
+    silenced: Sequence[str] = ()
+    """the paths of weights of a module that are zeros"""
     positions: Mapping[str, Any] | None = None
     """the table of which a module adds rows to its tokens"""
     scale: tuple[str, float] | None = None
@@ -78,6 +80,8 @@ class CallHooks:
         """Attach hooks to a module so that it can be called in the usual form."""
         for path in self.bypassed:
             module.set_submodule(path, nn.Identity())
+        for path in self.silenced:
+            fix_tensor(module, path, torch.zeros_like)
         if self.positions is not None:
             path, drawn = self.positions["path"], self.positions["taken_off"]
             fix_tensor(module, path, draw_alike if drawn else torch.zeros_like)
