@@ -272,7 +272,15 @@ def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
 
 
 def _resolve_factored(passed: Sequence[Argument]) -> Iterator[Constructor]:
-    """Yield the meanings of widths beside a scale that is known."""
+    """Yield the meanings of widths beside a scale that is known.
+
+    A latent beside an input may be that of keys and values, or it attends to the input.
+    """
+    named = {a.quantity for a in passed}
+    if {"d_latent", "d_in"} <= named and not {"width", "d_out", "d_context"} & named:
+        yield from _resolve_own_widths(passed)
+        as_context = {"d_latent": "width", "d_in": "d_context"}
+        passed = [replace(a, quantity=as_context.get(a.quantity, a.quantity)) for a in passed]
     if any(a.quantity == "d_context" for a in passed):
         own = [replace(a, quantity="width") if OF_QUERIES.fullmatch(a.name) else a for a in passed]
         if {"width", "d_in"} & {a.quantity for a in own}:
