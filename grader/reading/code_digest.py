@@ -6,15 +6,18 @@ import tokenize
 
 from headcheck.grader.reading.cells import SubmissionSource
 
+LAYOUT = {tokenize.NL, tokenize.COMMENT}
 MAX_CHARACTERS = 1 << 20
 """longer code gets no digest, because computing it would take longer than it saves"""
+OPENING, CLOSING = set("([{"), set(")]}")
 
 
 def digest_code(source: SubmissionSource) -> str:
     """Return a digest of all tokens and places; "" if a cell is not Python or the code is too long.
 
-    Comments at the beginning of a line do not count, where names and dates stand. Others may say
-    what arguments mean.
+    Comments after and between statements do not count. Those before the first statement of a
+    function do, which may say what its arguments mean. Those within brackets do, because a message
+    may quote the expression that contains them.
     """
     if sum(len(cell.text) for cell in source.cells) > MAX_CHARACTERS:
         return ""
@@ -31,9 +34,17 @@ def digest_code(source: SubmissionSource) -> str:
 
 
 def _add_tokens(digest: "hashlib._Hash", text: str) -> None:
+    depth, in_head, begun = 0, False, True
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        is_title = token.type == tokenize.COMMENT and not token.start[1]
-        if token.type != tokenize.NL and not is_title:
+        if token.string == "def":
+            in_head, begun = True, False
+        elif in_head:
+            in_head = depth > 0 or token.string != ":"
+        elif token.type in (tokenize.NAME, tokenize.OP, tokenize.NUMBER):
+            begun = True
+        if token.type == tokenize.OP:
+            depth += (token.string in OPENING) - (token.string in CLOSING)
+        if depth or not begun or token.type not in LAYOUT:
             # The end of a line stands behind a comment.
             place = None if token.type == tokenize.NEWLINE else token.start
             digest.update(repr((token.type, token.string, place)).encode())

@@ -35,8 +35,7 @@ def _list_first_comments(function: FunctionNode, lines: Sequence[str]) -> list[s
     comments: list[str] = []
     with contextlib.suppress(tokenize.TokenError, SyntaxError):  # the rest is cut off
         for token in tokenize.generate_tokens(text.readline):
-            if token.type == tokenize.COMMENT and token.start[1]:  # others are in no digest
-                comments.append(token.string.strip("# "))
+            comments += [token.string.strip("# ")] * (token.type == tokenize.COMMENT)
     return comments
 
 

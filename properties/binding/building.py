@@ -9,6 +9,7 @@ import torch
 
 from headcheck.properties.binding.calls import iter_forms_of
 from headcheck.properties.binding.constructors import (
+    SCALES,
     Constructor,
     resolve_fields,
     suggest_field,
@@ -32,6 +33,8 @@ KEPT = re.compile(r"(?!.*(cos|sin|freq|rot|rope|mask|bias|tril|pos)).*(cache|pas
 """names of tensors that keep what earlier calls computed"""
 KEPT_AXES = 3
 """the fewest axes of such a tensor: batch, tokens, width"""
+UNSEEN = ("heads", "dropout", *SCALES)
+"""quantities that no shape of a tensor shows"""
 UNFILLED = "uninitialized parameter"
 """in an error about a lazy layer that was not called yet"""
 MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
@@ -60,7 +63,7 @@ def build_all(
 ) -> Iterator[Built]:
     """Yield ways to construct a class that differ in the shapes of its tensors.
 
-    The ways also differ in quantities that no shape shows: the number of heads, and a dropout rate.
+    The ways also differ in quantities that no shape shows, such as the number of heads.
 
     `failures` gets the errors of failed constructions. Raises SubmissionFailed if the process of
     the submission ends.
@@ -72,7 +75,7 @@ def build_all(
         built = _try_build(subject, signature, completed, case, failures)
         if built is not None and _may_be_windowed(built):
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
-            unseen = tuple(a for a in completed.arguments if a.quantity in ("heads", "dropout"))
+            unseen = tuple(a for a in completed.arguments if a.quantity in UNSEEN)
             key = (shapes, unseen, completed.square, completed.axes)
             if key not in seen:
                 seen.add(key)

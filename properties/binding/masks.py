@@ -305,19 +305,21 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
     """
     usual = () if bench.contract.has(C.CAUSAL) else MASK_CONVENTIONS[:4]
     of_keys = (replace(each, axes=2, keys_only=True) for each in MASK_CONVENTIONS[1:3])
-    cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
+    cut = (replace(each, axes=axes) for axes in (3, 4, 2) for each in usual)
     for convention in (*list_mask_sources(name), *usual, *of_keys, *cut):
         taken = {"argument": form.mask.argument, "required": form.mask.required}
         own = replace(form, mask=replace(convention, **taken))
-        keep = next(_draw_masks(bench, convention))
-        results = bench.call(own, bench.x, keep)
-        if not results:
+        answers = [bench.call(own, bench.x, each) for each in _iter_typed_masks(bench, own)]
+        if not all(answers):
             continue
+        keep, results = next(_draw_masks(bench, convention)), answers[0]
         alone = replace(bench, sized=replace(bench.case, batch=1))
         idle = is_close(results, bench.compute().output)
         if idle and own.mask.argument is not None and not form.mask.required:
             continue  # a mask beside another one may be of something else that is not given
-        if idle or _is_broken_by(results, keep, own.mask) or _follows(alone, own):
+        if _is_broken_by(results, keep, own.mask):
+            return _read_as_showing_most(bench, own, keep)
+        if idle or _follows(alone, own):
             return own
         stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
         seen = Observation(bench.x, stored, results[:1], keep)
@@ -353,6 +355,30 @@ def _is_broken_by(results: Sequence[Tensor], keep: Tensor, mask: MaskConvention)
     broken = ~results[0].isfinite().all(-1)
     of_queries = broken.dim() == 2 and len(sees_some) in (1, broken.shape[1])
     return of_queries and bool((broken & sees_some).any())
+
+
+def _read_as_showing_most(bench: Bench, form: CallForm, keep: Tensor) -> CallForm:
+    """Return the form, or the one whose entries mean the opposite, if that changes less.
+
+    A mask that hides one key from one query changes little, unless its entries are misread.
+    """
+    one = torch.ones_like(keep)
+    one[..., -1, 0] = False
+    opposite = {Polarity.KEEP: Polarity.BLOCK, Polarity.BLOCK: Polarity.KEEP}
+    turned = replace(form.mask, polarity=opposite[form.mask.polarity], dtype="bool")
+    forms = form, replace(form, mask=turned)
+    if form.mask.required:
+        return form
+    without = bench.call(bench.contract.call_form, bench.x)
+    changes = [_measure_change(without, bench.call(each, bench.x, one)) for each in forms]
+    return forms[changes.index(min(changes))]
+
+
+def _measure_change(before: Sequence[Tensor], after: Sequence[Tensor]) -> float:
+    """Return how far the first results of two calls are apart; infinity if one is not finite."""
+    if not before or not after or not bool(after[0].isfinite().all()):
+        return math.inf
+    return float((after[0] - before[0]).norm())
 
 
 def _find_nearest_mask(bench: Bench, form: CallForm) -> CallForm | None:

@@ -3,7 +3,7 @@
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,18 +182,29 @@ def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeNotebook:
 
 
 GradeText = Callable[..., SubmissionRecord]
+GradeAll = Callable[..., Sequence[SubmissionRecord]]
 
 
 @pytest.fixture
-def grade_text(server: ServerHandle, tmp_path: Path) -> GradeText:
-    """Grades a module in which one definition is judged."""
+def grade_all(server: ServerHandle, tmp_path: Path) -> GradeAll:
+    """Grades all definitions of a module."""
     if sys.platform != "linux":
         pytest.skip("the fork server is Linux's")
 
-    def grade(text: str, settings: Settings | None = None) -> SubmissionRecord:
+    def grade(text: str, settings: Settings | None = None) -> Sequence[SubmissionRecord]:
         (tmp_path / "ada.py").write_text(text, encoding="utf-8")
         [handed_in] = find_submissions([str(tmp_path / "ada.py")])
-        [record] = grade_file_or_raise(server, handed_in, settings or Settings())
+        return grade_file_or_raise(server, handed_in, settings or Settings())
+
+    return grade
+
+
+@pytest.fixture
+def grade_text(grade_all: GradeAll) -> GradeText:
+    """Grades a module in which one definition is judged."""
+
+    def grade(text: str, settings: Settings | None = None) -> SubmissionRecord:
+        [record] = grade_all(text, settings)
         return record
 
     return grade

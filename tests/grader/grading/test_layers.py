@@ -166,6 +166,15 @@ def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
             "Model", "sequences_do_not_mix", "it changes with the others, or with its place",
         ),
         (
+            OWN + MODEL.format(result="self.head(x.mean(1))").replace(
+                "num_layers=2", "num_layers=2, num_classes=2"
+            ).replace("nn.Linear(dim, vocab_size)", "nn.Linear(dim, num_classes)").replace(
+                "self.places(torch.arange(ids.shape[1]))",
+                "self.places(torch.arange(len(ids)))[:, None]",
+            ),
+            "Model", "sequences_do_not_mix", "it changes with the others, or with its place",
+        ),
+        (
             OWN + BLOCK.format(step="return x + self.mlp(self.norm2(x - x.mean(1, True)))"),
             "Block", "later_tokens_stay_hidden", "it changes",
         ),
@@ -179,7 +188,8 @@ def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
         ),
     ],
     ids=[
-        "dropped", "one layer", "batch", "places along the batch", "later tokens", "random",
+        "dropped", "one layer", "batch", "places along the batch", "places of two classes",
+        "later tokens", "random",
         "inverted mask",
     ],
 )  # fmt: skip

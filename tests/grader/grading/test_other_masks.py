@@ -211,3 +211,46 @@ def test_masks_that_a_kernel_takes_may_both_be_added(
     end = rest[rest.index("        return") :]
     steps = ADDED.replace("attn_mask + key", f"{joined}key")
     assert grade_text(head + steps + end).status == status
+
+
+LENGTHS = """\
+import torch
+from torch import nn
+
+
+class OverLengths(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, lengths=None):
+        t = x.shape[1]
+        q, k, v = (
+            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        shown = torch.ones(t, t, dtype=torch.bool).tril()[None]
+        if lengths is not None:
+            shown = shown & (torch.arange(t)[None] < lengths[:, None])[:, None]
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~shown[:, None], float("-inf"))
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_lengths_that_causal_attention_misreads_fail(grade_text: "GradeText") -> None:
+    assert grade_text(LENGTHS).status == "passed"
+    record = grade_text(LENGTHS.replace("shown & (", "shown | ("))
+    assert record.status == "failed"
+    assert "how many of the first keys may be attended to" in str(record.notes)
+
+
+def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> None:
+    comment = "def forward(self, query, key, value, attn_mask=None):\n        # {}"
+    masked = ONE_MASK.replace("def forward(self, query, key, value, attn_mask=None):", comment)
+    wrong = masked.replace(MASKED, 'masked_fill((~attn_mask).bool(), float("-inf"))')
+    assert grade_text(wrong.format("no mask of heads")).status == "passed"
+    said = "attn_mask: LongTensor, 1 for keys to attend to, 0 for others"
+    record = grade_text(wrong.format(said))
+    assert record.status == "failed"
+    assert "its mask has numbers, as the class says" in str(record.notes)

@@ -139,3 +139,11 @@ def test_heads_of_any_width_may_stand_in_a_residual(grade_text: "GradeText") -> 
     assert grade_text(around).status == "passed"
     wrong = around.replace("self.scale = n_head, d_k, d_k**-0.5", OF_THE_MODEL)
     assert grade_text(wrong).status == "failed"
+
+
+def test_latents_may_read_tokens_of_another_width(grade_text: "GradeText") -> None:
+    """As in Perceiver, where `latent_dim` is no width of keys and values."""
+    source = LATENT_DIFFUSION.replace("query_dim", "latent_dim").replace("context_dim", "input_dim")
+    record = grade_text(source)
+    assert record.status == "passed"
+    assert "`input_dim`, the width of the tokens that are attended to" in str(record.notes)

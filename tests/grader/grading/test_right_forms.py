@@ -280,3 +280,33 @@ def test_a_class_that_says_which_axis_is_the_batch_must_not_attend_over_it(
     assert grade_text(over_batch).status == "failed"
     unsaid = over_batch.replace("b, t, d = x.shape", "t, b, d = x.shape")
     assert grade_text(unsaid.replace("(b, t,", "(t, b,")).status == "passed"
+
+
+SCALED = """\
+import torch
+from torch import nn
+
+
+class ScaledDotProduct(nn.Module):
+    def __init__(self, {argument}, attn_dropout=0.1):
+        super().__init__()
+        self.by, self.dropout = {argument}, nn.Dropout(attn_dropout)
+
+    def forward(self, q, k, v, mask=None):
+        scores = torch.bmm(q, k.transpose(1, 2)) {operator} self.by
+        if mask is not None:
+            scores = scores.masked_fill(mask, float("-inf"))
+        weights = self.dropout(torch.softmax(scores, dim=2))
+        return torch.bmm(weights, v), weights
+"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "operator"), [("temperature", "/"), ("scale", "*"), ("scale", "/")]
+)
+def test_a_class_may_be_given_what_scores_are_scaled_by(
+    argument: str, operator: str, grade_text: "GradeText"
+) -> None:
+    source = SCALED.format(argument=argument, operator=operator)
+    assert grade_text(source).status == "passed"
+    assert grade_text(source.replace("dim=2", "dim=1")).status == "failed"

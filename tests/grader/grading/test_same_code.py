@@ -159,9 +159,12 @@ def digest(*texts: str) -> str:
     return digest_code(SubmissionSource(tuple(map(SourceCell, (1, 2, 3), texts))))
 
 
-def test_comments_count_unless_they_begin_a_line() -> None:
-    assert digest("x = 1\n# b\ny = 2") == digest("x = 1\n# c\ny = 2")
-    assert digest("def f():\n    # a\n    pass") != digest("def f():\n    # b\n    pass")
+def test_comments_count_within_brackets_and_at_the_beginning_of_functions() -> None:
+    assert digest("x = 1  # a\n# b\ny = 2") == digest("x = 1\n# c\ny = 2")
+    for said in ("def f():  # {}\n    pass", "def f(x: int):\n    # {}\n    pass"):
+        assert digest(said.format("a")) != digest(said.format("b"))
+        assert digest(said.format("a") + "  # a") == digest(said.format("a") + "  # b")
+    assert digest("def f(): pass  # a") == digest("def f(): pass  # b")
     assert digest("f(1,  # a\n2)") != digest("f(1,  # b\n2)")
     assert digest("s = '# a'") != digest("s = '# b'")
     assert digest("x = 1\ny = 2") != digest("x = 1\n\ny = 2")

@@ -74,3 +74,30 @@ def test_functions_have_no_such_docstrings_and_long_ones_are_cut() -> None:
     helper, own, other = list_definitions(read_source(source.encode(), "py"))
     assert len(own.called_doc) == len(helper.doc) == 2000
     assert helper.called_doc == other.called_doc == ""
+
+
+@pytest.mark.parametrize(
+    ("forward", "said"),
+    [
+        ("def forward(self, x):  # x: (B, T, C)\n        return x", "x: (B, T, C)"),
+        (
+            "def forward(\n        self,\n        mask,  # 1 = keep\n    ):\n        pass",
+            "1 = keep",
+        ),
+        (
+            'def forward(self, x):\n        """Doc."""\n        # tokens\n        return x',
+            "Doc.\ntokens",
+        ),
+        (
+            "def forward(self, x):\n        y = x  # later\n        # later\n        return y",
+            "",
+        ),
+        ("def forward(self, x):\n# x: tokens\n        return x", "x: tokens"),
+        ("def forward(self, x):\n        # (unbalanced\n        return x", "(unbalanced"),
+    ],
+)
+def test_comments_before_the_first_statement_of_forward_stand_for_a_docstring(
+    forward: str, said: str
+) -> None:
+    [own] = list_definitions(read_source(f"class Own:\n    {forward}\n".encode(), "py"))
+    assert own.doc == said
