@@ -23,6 +23,7 @@ from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.counting import count, join_words
 from headcheck.properties.subject import Subject
+from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.group import PropertyGroup
 
 MAX_STEPS = 2000
@@ -218,7 +219,8 @@ def _find_lost(_: CallProbe, flow: Flow, __: Signature) -> JudgedClaim | None:
 def _find_mixed(probe: CallProbe, _: Flow, signature: Signature) -> JudgedClaim | None:
     """Find sequences that depend on others, whichever of two axes is the batch, if none is said."""
     x, outputs = probe.seen.x, probe.seen.outputs
-    if not probe.batched or not _keep_rows(outputs, x, 0) or probe.observe(x.flip(0)) is None:
+    sure = probe.batched and probe.form.axes is not TokenAxes.FRAMES  # which of four are tokens?
+    if not sure or not _keep_rows(outputs, x, 0) or probe.observe(x.flip(0)) is None:
         return None
     said = signature.batch_first
     if _are_apart(probe, 0) or (not said and _are_apart(probe, 1)):

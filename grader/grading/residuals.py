@@ -93,7 +93,9 @@ class _Stream:
         return self.flow.steps[number].kind
 
     def _list_sources(self, number: int) -> list[int]:
-        return [n for n in self.flow.steps[number].sources if n in self.reached]
+        step = self.flow.steps[number]
+        sources = step.sources[:1] if step.kind.endswith("_as") else step.sources  # others' shapes
+        return [n for n in sources if n in self.reached]
 
     def _list_wide(self, number: int) -> list[int]:
         """Return the sources with several numbers for each token: no mean, and no root of one."""
@@ -118,7 +120,7 @@ class _Stream:
 
     def _read_residual(self, step: int) -> Residual | None:
         sources = self._list_sources(step)
-        if len(sources) != 2:
+        if len(sources) != 2 or len({self.flow.steps[n].shape for n in (step, *sources)}) > 1:
             return None
         for kept, added in (sources, sources[::-1]):
             inside = self.flow.walk_back([added]) & self.reached

@@ -124,7 +124,7 @@ def _assert_tokens_differ(context: CaseContext) -> None:
     usual=24,
 )
 def it_equals_the_equation(context: CaseContext) -> None:
-    """The output equals the equation of the statement, computed in float64."""
+    """The output equals the equation, computed in float64."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 

@@ -61,7 +61,7 @@ from tests.grader.report.records import (
 
 SLUG = "self_attention_v2"
 CODES = ("de", "es")
-CLAIM = "The output equals the equation of the statement, computed in float64."
+CLAIM = "The output equals the equation, computed in float64."
 FOREIGN = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b: ")
 """the beginning of what Python and torch say, which stays as it is"""
 
@@ -205,7 +205,7 @@ def test_a_number_chooses_the_form() -> None:
     ("english", "german"),
     [
         ("", ""),
-        (CLAIM, "Die Ausgabe gleicht der Gleichung der Aufgabe, berechnet in float64."),
+        (CLAIM, "Die Ausgabe gleicht der Gleichung, berechnet in float64."),
         ("-0.1; 4 of 4 elements are off", "-0.1; 4 von 4 Elementen weichen ab"),
         ("0.5 ± 1e-06 at output[0, 1]", "0.5 ± 1e-06 an der Stelle output[0, 1]"),
         ("nothing changed (cell 4, line 26)", "nichts änderte sich (Zelle 4, Zeile 26)"),

@@ -39,7 +39,7 @@ def replay(
 def test_a_case_on_which_it_holds(answer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert replay(answer) == 0
     assert capsys.readouterr().out == (
-        "holds: The output equals the equation of the statement, computed in float64.\n"
+        "holds: The output equals the equation, computed in float64.\n"
     )
 
 
@@ -47,7 +47,7 @@ def test_a_case_on_which_it_does_not(answer: Path, capsys: pytest.CaptureFixture
     answer.write_text(RIGHT.replace("@ x\n", "@ x * 2\n"))
     assert replay(answer) == 1
     printed = capsys.readouterr().out
-    assert printed.startswith("Fails: The output equals the equation of the statement")
+    assert printed.startswith("Fails: The output equals the equation")
     assert "  expected  " in printed and "  on        tokens=3 d=2 " in printed
 
 
@@ -105,7 +105,7 @@ def test_no_more_is_told_than_the_course_file_lets(
     assert replay(answer) == 1
     printed = capsys.readouterr().out
     assert (
-        printed == "Fails: The output equals the equation of the statement, computed in float64.\n"
+        printed == "Fails: The output equals the equation, computed in float64.\n"
     )
     course.write_text('[feedback]\nhidden = ["values"]\n')
     assert replay(answer) == 2

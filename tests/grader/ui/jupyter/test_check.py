@@ -274,7 +274,7 @@ def test_interrupt_reports_partial_results() -> None:
         check_in_namespace(namespace["causal_weights"], None, namespace)
     text = str(caught.value)
     assert text.startswith("stopped after ")
-    assert "failed by then: “The output equals the equation of the statement" in text
+    assert "failed by then: “The output equals the equation" in text
     assert caught.value._render_traceback_() == [f"headcheck: {text}"]
     # The next check is none the worse for it.
     assert check_answer("causal_weights").passed

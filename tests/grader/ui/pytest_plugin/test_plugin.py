@@ -103,7 +103,7 @@ def test_wrong_answer_fails_with_only_the_violation(
     alone.stdout.fnmatch_lines(
         [
             "*_ it_equals_the_equation[[]cpu-float64] _*",
-            "Fails: The output equals the equation of the statement, computed in float64.",
+            "Fails: The output equals the equation, computed in float64.",
             "  expected  * at output*",
             "  got       *",
             "  on        tokens=* float64 cpu seed=*",

@@ -97,14 +97,14 @@ def test_what_the_bank_does_not_reach_is_found_and_shrunk_to_the_edge() -> None:
     tried = suite(wrong_when_long)
     assert tried.get_outcome(variant(it_equals_the_equation)) == VariantOutcome()
     message = tried.search(variant(it_equals_the_equation)).failure
-    assert message.startswith("Fails: The output equals the equation of the statement")
+    assert message.startswith("Fails: The output equals the equation")
     assert "  on        tokens=41 d=1 float64 cpu seed=0" in message
     assert "  hint      " in message and "  got       " in message
 
 
 def test_a_find_is_reported_as_the_property_that_is_its_cause() -> None:
     message = suite(wrong_when_long).search(variant(it_equals_the_streaming_computation)).failure
-    assert message.startswith("Fails: The output equals the equation of the statement")
+    assert message.startswith("Fails: The output equals the equation")
     assert "searched  for a case without: The output equals attention computed one key" in message
 
 
