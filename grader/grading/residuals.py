@@ -172,10 +172,14 @@ class _Stream:
         return self._keeps_tokens(number) or self._kind(number) in ACTIVATIONS | PRODUCTS
 
     def iter_sums_apart(self) -> Iterator[tuple[str, int]]:
-        """Yield sums that later sums rest on, and that reach none with their own numbers."""
-        steps = {r.step for r in self.residuals}
+        """Yield sums that later sums rest on, and that reach none with their own numbers.
+
+        Later sums of another shape are of other tokens, of which there are fewer, or wider ones.
+        """
         for residual in self.residuals:
-            later = steps & (self.flow.walk_on([residual.step]) - {residual.step})
+            shape = self.flow.steps[residual.step].shape
+            alike = {r.step for r in self.residuals if self.flow.steps[r.step].shape == shape}
+            later = alike & (self.flow.walk_on([residual.step]) - {residual.step})
             if later and not later & self._walk_on_linearly(residual.step):
                 yield APART, residual.step
 

@@ -5,6 +5,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import TypeGuard
 
 from headcheck.grader.reading.symbol_table import SymbolTable, list_methods
 
@@ -12,7 +13,7 @@ MIN_SHARED = 2
 """the least number of fields by which a class is taken for a config"""
 LIMIT = re.compile(r"soft_?cap", re.IGNORECASE)
 """in the name of a limit of scores"""
-Default = bool | float | str | None
+Default = bool | float | str | list[str] | tuple[str, ...] | None
 
 
 @lru_cache(maxsize=16)
@@ -68,7 +69,16 @@ def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping
     fields = () if own is None else _iter_fields(own)
     read = {name: _read_literal(value) for name, value in fields}
     known = {n: v for n, v in read.items() if not LIMIT.search(n)}
-    return {n: v for n, v in known.items() if v is None or isinstance(v, bool | float | str)}
+    return {n: v for n, v in known.items() if _is_no_size(v)}
+
+
+def _is_no_size(value: object) -> TypeGuard[Default]:
+    return value is None or isinstance(value, bool | float | str) or is_list_of_words(value)
+
+
+def is_list_of_words(value: object) -> bool:
+    """Whether a default has several words, such as the kinds of a model's layers."""
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 def _iter_fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:

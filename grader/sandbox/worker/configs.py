@@ -8,6 +8,7 @@ from typing import Any
 from headcheck.grader.reading.config_fields import (
     find_config_class,
     find_config_defaults,
+    is_list_of_words,
     list_computed_fields,
 )
 from headcheck.grader.reading.symbol_table import SymbolTable
@@ -108,11 +109,12 @@ def make_config(
 ) -> Config:
     """Make a config with attributes of its own, or of its class, as a class of constants has.
 
-    A strict config has no defaults, but all that is computed.
+    A strict config has no defaults but lists of words, and all that is computed.
     """
     if given == "strictly":
         strict = StrictConfig(**values)
-        strict._defaults = computed
+        words = {name: value for name, value in defaults.items() if is_list_of_words(value)}
+        strict._defaults = {**words, **computed}
         return strict
     if given == "by class":
         config: Config = type("Config", (Config,), values)()
