@@ -214,12 +214,23 @@ class _Grading:
         with contextlib.suppress(SubmissionFailed):  # then it fails again when it is judged
             self.unwritten = find_unwritten(self.session, targets[:MAX_DEFINITIONS])
         follow_ups = (*FOLLOW_UPS, self._use_own_terms, repeat_alone)
-        graded = (self._grade(target, follow_ups) for target in targets[:MAX_DEFINITIONS])
+        graded = (self._grade_one(target, follow_ups) for target in targets[:MAX_DEFINITIONS])
         records = [record for record in graded if record is not None]
         if len(targets) > MAX_DEFINITIONS:
             left_out = targets[MAX_DEFINITIONS:]
             records.append(record_left_out(self.submission, self.settings, left_out))
         return records
+
+    def _grade_one(
+        self, target: Target, follow_ups: Sequence[FollowUp]
+    ) -> SubmissionRecord | None:
+        """Return the record of a definition, in its other forms, too, if it is judged by itself."""
+        record, signature = self._grade(target, follow_ups), self.signatures.get(target.name)
+        binding = self.bindings.get(target.name)
+        if record is None or record.exercise != open_mode.SLUG or None in (signature, binding):
+            return record
+        assert signature is not None and binding is not None
+        return self._grade_by_forms(signature, binding, record)
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of definitions that are recognised by their behaviour."""
@@ -262,20 +273,38 @@ class _Grading:
         contract = binding.contract if binding else exercise.contract if exercise else None
         return contract is not None and contract.has(Capability.PROJECTED)
 
-    def _grade_by_forms(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
-        """Return the record of a class by the mask, or order of axes, with which it loses most."""
+    def _grade_by_forms(
+        self, signature: Signature, binding: Binding, known: SubmissionRecord | None = None
+    ) -> SubmissionRecord | None:
+        """Return the record of a class by the mask, order of axes or option that loses most.
+
+        Its record by its usual form may be known.
+        """
         others = open_mode.list_other_masks(signature, binding)
         alone = {name: keep_one_mask(signature, name) for name in others}
         found = {name: self._recognise_alone(each) for name, each in alone.items()}
         bound = {n: each for n, each in found.items() if each and open_mode.takes_mask(each)}
-        targets = [open_mode.make_open_target(signature, binding, apart=bound)]
         turned = open_mode.put_batch_first(signature, binding)
-        targets += [] if turned is None else [open_mode.make_open_target(signature, turned)]
+        targets = [] if turned is None else [open_mode.make_open_target(signature, turned)]
+        causal = open_mode.switch_causality_on(signature, binding)
+        targets += [] if causal is None else self._bind_causal(*causal)
+        if known is not None and not bound and not targets:
+            return known
+        targets = [open_mode.make_open_target(signature, binding, apart=bound), *targets]
         records = [self._grade(target, FOLLOW_UPS) for target in targets]
         for name, each in bound.items():
             both = open_mode.give_open_mask(each, signature, binding)
             records.append(self._grade_masks(alone[name], both))
         return min(filter(None, records), key=_compute_share, default=None)
+
+    def _bind_causal(self, option: str, signature: Signature) -> list[Target]:
+        """Return the target of a class whose option to hide later tokens is on, if it is bound."""
+        found = self._recognise_alone(signature)
+        self.unrecognised.pop(signature.name, None)  # it is judged without the option
+        if found is None:
+            return []
+        said = open_mode.say_causality_is_on(option, found)
+        return [open_mode.make_open_target(signature, said)]
 
     def _grade_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
         """Return the record of a class with two masks; they may have to be added to the scores."""

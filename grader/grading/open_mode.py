@@ -27,6 +27,8 @@ from headcheck.properties.binding.describe import (
     describe_intent,
     list_assumptions,
 )
+from headcheck.properties.binding.explaining import iter_switched_on
+from headcheck.properties.binding.intent import CAUSAL_OPTION
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.argument import CONSTANT, Argument
 from headcheck.properties.contracts.contract import Capability, Contract
@@ -171,6 +173,25 @@ def put_batch_first(signature: Signature, binding: Binding) -> Binding | None:
         ),
         remarks=(*binding.remarks, f"judged with `{option}=True`, too"),
     )
+
+
+def switch_causality_on(signature: Signature, binding: Binding) -> tuple[str, Signature] | None:
+    """Return the option of a constructor with which a class should hide later tokens.
+
+    With it comes the signature of the class whose option is on. None without such an option.
+    """
+    if not binding.contract.has(C.FULL) or signature.causal is not None:
+        return None
+    options = iter_switched_on(signature)
+    found = ((name, own) for name, own in options if CAUSAL_OPTION.fullmatch(name))
+    name, own = next(found, ("", signature))
+    return (name, replace(own, causal=True)) if name else None
+
+
+def say_causality_is_on(option: str, binding: Binding) -> Binding:
+    """Return a binding that says that a class is judged with this option on, too."""
+    remark = f"judged with `{option}=True`, too: then it should hide later tokens"
+    return replace(binding, remarks=(*binding.remarks, remark))
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:

@@ -131,14 +131,25 @@ def _find_idle(bench: Bench, form: CallForm, name: str) -> CallForm | None:
 def _find_replacing(bench: Bench, form: CallForm) -> CallForm | None:
     """Return a form whose masks of keys are followed, but show later tokens.
 
-    A mask with an axis for queries may be meant to replace the causal one.
+    They may also show what earlier tokens would see without them. A mask with an axis for queries
+    may be meant to replace the causal one.
     """
     capabilities = bench.contract.capabilities - {C.CAUSAL}
     contract = replace(bench.contract, capabilities=capabilities)
     shown = replace(bench, settled=replace(bench.settled, contract=contract))
-    of_keys = (c for c in _iter_conventions("", form) if c.keys_only and c.axes == 2)
+    of_keys = (c for c in _iter_conventions("", form) if c.keys_only and c.axes in (2, 4))
     forms = (replace(form, mask=replace(c, required=form.mask.required)) for c in of_keys)
-    return next((own for own in forms if _follows(shown, own)), None)
+    return next((own for own in forms if _follows(shown, own) or _adds_keys(shown, own)), None)
+
+
+def _adds_keys(bench: Bench, form: CallForm) -> bool:
+    """Whether a query sees what a mask shows, and what the causal mask shows."""
+    tokens = bench.case.tokens
+    earlier = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    return all(
+        is_close(bench.call(form, bench.x, keep), bench.compute((keep != 0) | earlier).output)
+        for keep in _iter_typed_masks(bench, form)
+    )
 
 
 def _list_errors(bench: Bench, form: CallForm, name: str) -> dict[str, CallForm]:
