@@ -44,6 +44,7 @@ from headcheck.grader.grading.other_form import (
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.shifted_windows import judge_shift
 from headcheck.grader.grading.ungraded import (
     MAX_DEFINITIONS,
     explain_load_error,
@@ -221,9 +222,7 @@ class _Grading:
             records.append(record_left_out(self.submission, self.settings, left_out))
         return records
 
-    def _grade_one(
-        self, target: Target, follow_ups: Sequence[FollowUp]
-    ) -> SubmissionRecord | None:
+    def _grade_one(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
         """Return the record of a definition, in its other forms, too, if it is judged by itself."""
         record, signature = self._grade(target, follow_ups), self.signatures.get(target.name)
         binding = self.bindings.get(target.name)
@@ -263,9 +262,21 @@ class _Grading:
         judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole)
         run = functools.partial(judge.judge, self.layers)
         made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
+        made += filter(None, map(self._grade_shift, records))
         for record in made:
             self.unrecognised.pop(record.name or "", None)
         return made
+
+    def _grade_shift(self, record: SubmissionRecord) -> SubmissionRecord | None:
+        """Return the record of shifted windows, if right windows of this class can be shifted."""
+        name = record.name or ""
+        if name not in self.bindings or record.status != Status.PASSED.value:
+            return None
+        given = self.session, self.submission, self.settings, self.signatures[name]
+        run = functools.partial(judge_shift, *given, self.bindings[name])
+        with contextlib.suppress(SubmissionFailed):
+            return fault.contain(run, None, SandboxError, BadContract, SubmissionFailed)
+        return None
 
     def _has_layers(self, record: SubmissionRecord) -> bool:
         """Whether a judged definition has layers for queries, keys and values."""

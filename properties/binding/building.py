@@ -33,6 +33,8 @@ KEPT = re.compile(r"(?!.*(cos|sin|freq|rot|rope|mask|bias|tril|pos)).*(cache|pas
 """names of tensors that keep what earlier calls computed"""
 KEPT_AXES = 3
 """the fewest axes of such a tensor: batch, tokens, width"""
+WINDOW_NAME = re.compile(r"window|swin|w_?msa", re.IGNORECASE)
+"""the name of a class that may cut images into windows"""
 UNSEEN = ("heads", "dropout", *SCALES)
 """quantities that no shape of a tensor shows"""
 UNFILLED = "uninitialized parameter"
@@ -73,7 +75,7 @@ def build_all(
         completed = _complete_config(subject, signature, constructor, failures)
         case = make_probe_case(completed, base)
         built = _try_build(subject, signature, completed, case, failures)
-        if built is not None and _may_be_windowed(built):
+        if built is not None and _may_be_windowed(signature, built):
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
             unseen = tuple(a for a in completed.arguments if a.quantity in UNSEEN)
             key = (shapes, unseen, completed.square, completed.axes)
@@ -87,10 +89,14 @@ def build_all(
                     yield again
 
 
-def _may_be_windowed(built: Built) -> bool:
-    """Whether a class that takes the sides of a window has numbers for the offsets in it."""
+def _may_be_windowed(signature: Signature, built: Built) -> bool:
+    """Whether a class that takes the sides of a window has numbers for the offsets in it.
+
+    One whose name speaks of windows may take images, which it cuts into them.
+    """
     windowed = bool(built.constructor.quantities & {*WINDOWS})
-    return not windowed or any(map(TABLE_NAMES.search, built.tensors))
+    named = WINDOW_NAME.search(signature.name) is not None
+    return not windowed or named or any(map(TABLE_NAMES.search, built.tensors))
 
 
 def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:

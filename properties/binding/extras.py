@@ -16,7 +16,7 @@ from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing,
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.part import Found, Part
-from headcheck.properties.parts.relative import PAIRED
+from headcheck.properties.parts.relative import SQUARE
 from headcheck.properties.parts.weight import Weight, d_in
 from headcheck.properties.terms.case import Case
 
@@ -106,7 +106,7 @@ def _iter_fitting(tensor: Left, weight: Weight, sizes: HeadSizes) -> Iterator[Pa
     ways = (not linear, linear) if weight.columns is d_in else (False, True)
     packings = weight.tried or weight.packings or (Packing.ROWS,)
     for packing, transposed in itertools.product(packings, ways):
-        if transposed and (weight.columns is None or packing in PAIRED):
+        if transposed and (weight.columns is None or packing in SQUARE):
             continue
         mapping = ParameterMapping(tensor.path, (weight.name,), transposed, packing)
         if mapping.compute_shape(sizes, None) == tensor.shape:

@@ -89,7 +89,9 @@ class Ways:
         forms = list(iter_forms_of(self.signature))
         for sizes in by_width.values():
             failures = () if self.probes else self.failures
-            for form in iter_axes(forms, built.shapes.values(), failures):
+            windowed = "side" in built.constructor.quantities
+            shapes = built.shapes.values()
+            for form in iter_axes(forms, shapes, failures, windowed=windowed):
                 yield sizes, form
 
     def _complete_for_calls(self, built: Built) -> Built:

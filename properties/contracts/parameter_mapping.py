@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts import WEIGHTS
-from headcheck.properties.parts.relative import PAIRED
+from headcheck.properties.parts.relative import PAIRED, SQUARE
 from headcheck.properties.parts.weight import BY_HEAD as BY_HEAD
 from headcheck.properties.parts.weight import COLUMNS as COLUMNS
 from headcheck.properties.parts.weight import HeadSizes as HeadSizes
@@ -82,11 +82,15 @@ class ParameterMapping:
             if self.is_output:
                 inner = (sizes.head_dim, sizes.heads, rows)
             return inner if self.transposed else (inner[2], inner[1], inner[0])
-        if self.packing in PAIRED:
-            side = math.isqrt(rows)
-            return (*(1,) * (self.packing is Packing.ONE_PAIRED), columns, side, side)
+        if self.packing in SQUARE:
+            return self._shape_of_square(math.isqrt(rows), columns)
         shape = (columns, rows) if self.transposed else (rows, columns)
         return (*shape, *(1,) * self.packing.kernel_axes)
+
+    def _shape_of_square(self, side: int, heads: int) -> tuple[int, ...]:
+        if self.packing is Packing.GRID:
+            return side, side, heads
+        return (*(1,) * (self.packing is Packing.ONE_PAIRED), heads, side, side)
 
     def _shape_of_sinks(self, heads: int) -> tuple[int, ...]:
         if self.packing is Packing.BROADCAST:
@@ -128,6 +132,8 @@ class ParameterMapping:
                 return tensors[0].view(1, -1, 1, 1)
             case Packing.COLUMN | Packing.ONE_COLUMN:
                 return tensors[0].reshape(self.compute_shape(sizes, None))
+            case Packing.GRID:
+                return tensors[0].reshape(self.compute_shape(sizes, None))
             case Packing.PAIRED | Packing.ONE_PAIRED:
                 return tensors[0].T.reshape(self.compute_shape(sizes, None))
             case _:
@@ -146,6 +152,8 @@ class ParameterMapping:
             return [self._take_between(stored)]
         if self.packing in COLUMNS:
             return [stored.flatten()]
+        if self.packing is Packing.GRID:
+            return [stored.flatten(0, 1)]
         if self.packing in PAIRED:
             return [stored.flatten(0, -3).flatten(1).T]
         stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored

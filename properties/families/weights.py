@@ -106,6 +106,7 @@ def _double_context_length(case: Case) -> Case | None:
     C.TOKENS,
     C.PLACELESS,
     C.ANY_DISTANCE,
+    C.ANY_LENGTH,
     C.CONSTANT_SUM,
     on=_double_context_length,
     limit=1,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts.part import Found, Part, Problem, takes
+from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.size_rules import SizeRules, parse_sizes
 
@@ -36,9 +37,14 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
 
 
 def _read(contract: Contract, found: Found) -> Iterator[Contract]:
-    """Yield the contract if a table of numbers is the reason for the length."""
+    """Yield the contract if a table of numbers is the reason for the length, or windows of images.
+
+    A call is then given images of several windows.
+    """
     if not takes("side", "sides", "tokens")(contract):
         yield contract
+    elif contract.call_form.axes is TokenAxes.WINDOWS:
+        yield contract.with_sizes(SQUARES)
     elif contract.stores("W_rel"):
         yield contract if takes("tokens")(contract) else contract.with_sizes(_list_sizes(contract))
 

@@ -195,11 +195,14 @@ def _read_table(contract: Contract, found: Found) -> Iterator[Contract]:
         yield contract
         return
     shape = found.shapes[own.path]
-    if own.packing in PAIRED:
-        yield _fix_length(replace(contract, positions=Positions.PAIRS), found)
+    window = replace(contract, positions=Positions.WINDOWS)
+    if own.packing in SQUARE:
+        of_pairs = own.packing is not Packing.GRID
+        yield from [_fix_length(replace(contract, positions=Positions.PAIRS), found)] * of_pairs
+        if math.prod(shape) == count_rows(window, found.case) * found.case.heads:
+            yield _fix_length(window, found)
         return
     rows = shape[1] if own.transposed else shape[0]
-    window = replace(contract, positions=Positions.WINDOWS)
     if rows == count_rows(window, found.case):
         yield _fix_length(window, found)
     placed = replace(contract, positions=Positions.RELATIVE, relative_farthest=FARTHEST)
@@ -239,8 +242,11 @@ def _fix_length(contract: Contract, found: Found) -> Contract:
 
 def _write_shape(contract: Contract) -> str:
     own = next(m for m in contract.mappings if m.holds == ("W_rel",))
+    side = "2n - 1" if contract.positions is Positions.WINDOWS else "n"
+    if own.packing is Packing.GRID:
+        return f"{side}, {side}, heads"
     if own.packing in PAIRED:
-        return f"{'1, ' * (own.packing is Packing.ONE_PAIRED)}heads, n, n"
+        return f"{'1, ' * (own.packing is Packing.ONE_PAIRED)}heads, {side}, {side}"
     windows = takes("side", "sides")(contract)
     rows = {
         Positions.WINDOWS: "(2H - 1) (2W - 1)" if windows else "2n - 1",
@@ -250,6 +256,8 @@ def _write_shape(contract: Contract) -> str:
 
 
 PAIRED = (Packing.PAIRED, Packing.ONE_PAIRED)
+SQUARE = (*PAIRED, Packing.GRID)
+"""packings of a table as a square for each head, or with its numbers for all heads"""
 RELATIVE = Part(
     name="relative positions",
     is_in=lambda contract: contract.positions in LEARNED or contract.stores("W_rel"),
@@ -279,7 +287,7 @@ RELATIVE = Part(
             is_optional=False,
             words="the numbers of each head that are added to scores",
             is_named=TABLE_NAMES.search,
-            packings=(Packing.ROWS, *PAIRED),
+            packings=(Packing.ROWS, *SQUARE),
             write_shape=_write_shape,
         ),
     ),

@@ -31,8 +31,9 @@ class Packing(StrEnum):
     BROADCAST = "one number for each head, with axes of length 1 for batch, queries and keys"
     COLUMN = "one vector for each head, with an axis of length 1 for tokens"
     ONE_COLUMN = "as column, with an axis of length 1 for the batch"
-    PAIRED = "a matrix of queries and keys for each head"
+    PAIRED = "a matrix of queries and keys, or of offsets, for each head"
     ONE_PAIRED = "as paired, with an axis of length 1 for the batch"
+    GRID = "a matrix of offsets with a number for each head"
     HEADWISE = "one row for each head, as of a gate that opens for a whole head"
 
     @property

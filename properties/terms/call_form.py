@@ -24,6 +24,7 @@ class TokenAxes(StrEnum):
     WIDTH_FIRST = "batch width tokens"  # as convolutions take it
     IMAGE = "batch width rows columns"  # every pixel is a token
     FRAMES = "batch frames tokens width"  # the tokens of a frame attend to one another
+    WINDOWS = "batch height width channels"  # the pixels of a window attend to one another
     HEADS_FIRST = "batch heads tokens width"  # cut into heads, the width is that of one
     HEADS_SECOND = "batch tokens heads width"
 

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.worker.given import make_given
-from headcheck.grader.sandbox.worker.token_axes import CUT, FRAMES, order_axes, restore_axes
+from headcheck.grader.sandbox.worker.token_axes import (
+    CUT,
+    FRAMES,
+    WINDOWS,
+    order_axes,
+    restore_axes,
+)
 
 NO_CACHE = object()
 """stands for the cache of a call that returned none"""
@@ -337,7 +343,7 @@ class CallHooks:
 
     def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
         """Return a result with its axes in the usual order if it has the axes of the tokens."""
-        if self.axes in (*CUT, FRAMES):
+        if self.axes in (*CUT, FRAMES, WINDOWS):
             like = part.shape == self._order_axes(tokens).shape
         else:
             like = part.dim() == tokens.dim()

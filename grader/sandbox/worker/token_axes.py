@@ -7,6 +7,8 @@ from torch import Tensor
 
 CUT = ("batch heads tokens width", "batch tokens heads width")
 """the orders of axes in which tokens are already split into heads"""
+WINDOWS = "batch height width channels"
+"""the order of axes of images whose windows are sequences of the usual batch"""
 FRAMES = "batch frames tokens width"
 """the order of axes in which a batch has frames; here they are sequences of the usual batch"""
 
@@ -22,6 +24,8 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
             count = tokens.shape[-2]
             rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
             return torch.unflatten(tokens.mT, -1, (rows, count // rows))
+        case "batch height width channels" if tokens.dim() < 4:
+            return lay_windows(tokens if tokens.dim() == 3 else tokens[None])
         case "batch frames tokens width" if tokens.dim() == 3:
             return torch.unflatten(tokens, 0, (-1, 1 if len(tokens) % 2 else 2))
         case "batch heads tokens width":
@@ -29,6 +33,29 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
         case "batch tokens heads width":
             return torch.unflatten(tokens, -1, (heads, -1))
     return tokens
+
+
+def lay_windows(windows: Tensor) -> Tensor:
+    """Lay square windows in one row for each image; of four or more, an even number makes two.
+
+    Raises ValueError if they are not square.
+    """
+    side, images = math.isqrt(windows.shape[1]), 2 if len(windows) in range(4, 99, 2) else 1
+    if side**2 != windows.shape[1]:
+        raise ValueError(f"{windows.shape[1]} pixels are no square window")
+    rows = windows.unflatten(1, (side, side)).unflatten(0, (images, -1))
+    laid: Tensor = rows.transpose(1, 2).flatten(2, 3)
+    return laid
+
+
+def cut_windows(images: Tensor) -> Tensor:
+    """Cut images of one row of windows into these; others stay as they are."""
+    side = images.shape[1]
+    if not side or images.shape[2] % side:
+        return images
+    rows = images.unflatten(2, (-1, side)).transpose(1, 2)
+    windows: Tensor = rows.flatten(0, 1).flatten(1, 2)
+    return windows
 
 
 def restore_axes(output: Tensor, axes: str) -> Tensor:
@@ -40,6 +67,8 @@ def restore_axes(output: Tensor, axes: str) -> Tensor:
             return output.mT
         case "batch width rows columns" if output.dim() > 2:
             return output.flatten(-2).mT
+        case "batch height width channels" if output.dim() == 4:
+            return cut_windows(output)
         case "batch frames tokens width" if output.dim() == 4:
             return output.flatten(0, 1)
         case "batch heads tokens width" if output.dim() == 4:

@@ -104,9 +104,7 @@ def test_no_more_is_told_than_the_course_file_lets(
     course.write_text('feedback = "name"\n')
     assert replay(answer) == 1
     printed = capsys.readouterr().out
-    assert (
-        printed == "Fails: The output equals the equation, computed in float64.\n"
-    )
+    assert printed == "Fails: The output equals the equation, computed in float64.\n"
     course.write_text('[feedback]\nhidden = ["values"]\n')
     assert replay(answer) == 2
     said = capsys.readouterr().err

@@ -1,0 +1,113 @@
+"""Whether windows of an image that are shifted attend as they should.
+
+A class that cuts images into windows is judged without a shift. With one, its windows lie across
+the borders of those: the image is rolled, so some windows join what stood at opposite ends of it.
+Within a window only what belongs together attends to each other.
+
+Source: Liu et al. 2021, Swin Transformer, section 3.2 (arXiv:2103.14030).
+"""
+
+import contextlib
+import re
+import time
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from headcheck.grader.grading.claim_records import record_findings
+from headcheck.grader.grading.claims import Claim, JudgedClaim
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.worker.token_axes import cut_windows, lay_windows
+from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.binding import Binding
+from headcheck.properties.binding.hypotheses import Sizes
+from headcheck.properties.binding.search import Match
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.contracts.contract import CONSTANT, Argument
+from headcheck.properties.terms.call_form import TokenAxes
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.group import PropertyGroup
+
+SHIFT = re.compile(r"(cyclic_|window_)?shift(s|ed|_size|_by)?|ss", re.IGNORECASE)
+"""names of the argument of a constructor that shifts windows"""
+CASE = Case(
+    batch=6, tokens=16, context_length=16, d_in=12, heads=2, head_dim=6, sharpness=2, seed=17
+)
+"""two images of three windows, whose side is 4"""
+SHIFTED = Claim(
+    "shifted_windows_attend_within_regions",
+    "Windows that are shifted attend within what belongs together, and are shifted back.",
+    PropertyGroup.MASK,
+)
+
+
+def judge_shift(
+    reading: Session,
+    submission: Submission,
+    settings: Settings,
+    signature: Signature,
+    binding: Binding,
+) -> SubmissionRecord | None:
+    """Return the record of a class whose windows can be shifted; None if they cannot.
+
+    Raises SubmissionFailed if the class cannot be loaded, or if its process ends.
+    """
+    option = next((p for p in signature.constructor if SHIFT.fullmatch(p.name)), None)
+    if option is None or binding.contract.call_form.axes is not TokenAxes.WINDOWS:
+        return None
+    began, by = time.monotonic(), binding.contract.fit(CASE).side // 2
+    given = True if isinstance(option.default, bool) else by
+    shift = Argument(option.name, CONSTANT, default=given)
+    contract = replace(binding.contract, arguments=(*binding.contract.arguments, shift))
+    match = Match(contract, Sizes(CASE, {}))
+    limits = settings.get_limits(settings.exercise)
+    session = reading.start_successor(limits, by_hand=settings.by_hand)
+    with contextlib.closing(session):
+        session.load(signature.name)
+        bench = Bench(ChannelSubject(session), signature, match, Settled(contract), CASE)
+        judged = _judge(bench, by)
+    said = f"judged with its `{option.name}`, too: the windows of two images, shifted by {by}"
+    return record_findings(reading, submission, signature.name, [judged], [said], began)
+
+
+def _judge(bench: Bench, by: int) -> JudgedClaim:
+    """Return whether windows that are shifted attend as they should."""
+    form, rolled = bench.contract.call_form, _roll(bench.x, by)
+    if error := bench.find_error(form, rolled):
+        return JudgedClaim(SHIFTED, "an output for windows that are shifted", f"it raises {error}")
+    regions = _find_regions(bench.x, by)
+    output, right = bench.call(form, rolled)[0], bench.compute(regions).output
+    if is_close([_roll(output, -by)], right):
+        return JudgedClaim(SHIFTED)
+    mixed = bench.compute(None).output
+    told = {
+        "pixels of opposite ends of the image attend to each other": (-by, mixed),
+        "it is not rolled back": (0, right),
+        "it is rolled in the same direction again": (by, right),
+    }
+    found = (said for said, (n, wanted) in told.items() if is_close([_roll(output, n)], wanted))
+    expected = "each window attends within its regions, and the image is rolled back"
+    return JudgedClaim(SHIFTED, expected, next(found, "it gives something else"))
+
+
+def _roll(windows: Tensor, by: int) -> Tensor:
+    """Return the windows of images that are rolled down and to the right."""
+    return cut_windows(lay_windows(windows).roll((by, by), (1, 2)))
+
+
+def _find_regions(windows: Tensor, by: int) -> Tensor:
+    """Return which pixels of each window belong together once the images are rolled back."""
+    images = lay_windows(windows)
+    side = images.shape[1]  # windows lie in one row
+    down, right = (
+        (torch.arange(n) >= n - side).long() + (torch.arange(n) >= n - by).long()
+        for n in images.shape[1:3]
+    )
+    labels = (3 * down[:, None] + right).expand(len(images), -1, -1)
+    cut = cut_windows(labels[..., None])[..., 0]
+    return (cut[:, :, None] == cut[:, None, :])[:, None]
