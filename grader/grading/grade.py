@@ -36,6 +36,7 @@ from headcheck.grader.grading.helpers import judge_helpers
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
+from headcheck.grader.grading.open_forms import FormJudge
 from headcheck.grader.grading.other_form import (
     has_other_form,
     may_take_batches,
@@ -70,7 +71,6 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.properties.binding.binding import Binding, NotBound
-from headcheck.properties.binding.calls import keep_one_mask
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.violations.violation import Status, SubmissionFailed
@@ -229,12 +229,12 @@ class _Grading:
         if record is None or record.exercise != open_mode.SLUG or None in (signature, binding):
             return record
         assert signature is not None and binding is not None
-        return self._grade_by_forms(signature, binding, record)
+        return self._judge_forms(signature, binding, record)
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of definitions that are recognised by their behaviour."""
         bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
-        graded = (self._grade_by_forms(s, b) for s, b in bound if b is not None)
+        graded = (self._judge_forms(s, b) for s, b in bound if b is not None)
         return [record for record in graded if record is not None]
 
     def grade_helpers(
@@ -284,47 +284,14 @@ class _Grading:
         contract = binding.contract if binding else exercise.contract if exercise else None
         return contract is not None and contract.has(Capability.PROJECTED)
 
-    def _grade_by_forms(
+    def _judge_forms(
         self, signature: Signature, binding: Binding, known: SubmissionRecord | None = None
     ) -> SubmissionRecord | None:
-        """Return the record of a class by the mask, order of axes or option that loses most.
-
-        Its record by its usual form may be known.
-        """
-        others = open_mode.list_other_masks(signature, binding)
-        alone = {name: keep_one_mask(signature, name) for name in others}
-        found = {name: self._recognise_alone(each) for name, each in alone.items()}
-        bound = {n: each for n, each in found.items() if each and open_mode.takes_mask(each)}
-        turned = open_mode.put_batch_first(signature, binding)
-        targets = [] if turned is None else [open_mode.make_open_target(signature, turned)]
-        causal = open_mode.switch_causality_on(signature, binding)
-        targets += [] if causal is None else self._bind_causal(*causal)
-        if known is not None and not bound and not targets:
-            return known
-        targets = [open_mode.make_open_target(signature, binding, apart=bound), *targets]
-        records = [self._grade(target, FOLLOW_UPS) for target in targets]
-        for name, each in bound.items():
-            both = open_mode.give_open_mask(each, signature, binding)
-            records.append(self._grade_masks(alone[name], both))
-        return min(filter(None, records), key=_compute_share, default=None)
-
-    def _bind_causal(self, option: str, signature: Signature) -> list[Target]:
-        """Return the target of a class whose option to hide later tokens is on, if it is bound."""
-        found = self._recognise_alone(signature)
-        self.unrecognised.pop(signature.name, None)  # it is judged without the option
-        if found is None:
-            return []
-        said = open_mode.say_causality_is_on(option, found)
-        return [open_mode.make_open_target(signature, said)]
-
-    def _grade_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
-        """Return the record of a class with two masks; they may have to be added to the scores."""
-        first = self._grade(open_mode.make_open_target(signature, binding), FOLLOW_UPS)
-        added = open_mode.add_open_masks(binding)
-        if added is None or first is None or first.status == Status.PASSED.value:
-            return first
-        second = self._grade(open_mode.make_open_target(signature, added), FOLLOW_UPS)
-        return max(filter(None, (first, second)), key=_compute_share)
+        """Return the record of a class by the form with which it loses most."""
+        grade = functools.partial(self._grade, follow_ups=FOLLOW_UPS)
+        record = FormJudge(grade, self._recognise_alone).judge(signature, binding, known)
+        self.unrecognised.pop(signature.name, None)  # it is judged in some form
+        return record
 
     def _grade(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
         """Return the record of a definition; None for one that answers no exercise after all."""
@@ -422,10 +389,6 @@ class _Grading:
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)
-
-
-def _compute_share(record: SubmissionRecord) -> float:
-    return record.score / record.max_score if record.max_score else 0.0
 
 
 def _simplify(path: str) -> str:

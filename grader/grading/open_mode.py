@@ -1,7 +1,6 @@
 """Recognise a class without an exercise by its behaviour, and judge the class by this behaviour."""
 
 import contextlib
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,20 +20,16 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.by_name import match_by_name
-from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.binding.describe import (
     describe_attention,
     describe_intent,
     list_assumptions,
 )
-from headcheck.properties.binding.explaining import iter_switched_on
-from headcheck.properties.binding.intent import CAUSAL_OPTION
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.contracts.argument import CONSTANT, Argument
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
-from headcheck.properties.terms.call_form import MaskConvention, Polarity, TokenAxes
+from headcheck.properties.terms.call_form import MaskConvention
 from headcheck.properties.violations.violation import Note, SubmissionFailed
 
 C = Capability
@@ -59,12 +54,8 @@ ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
 """capabilities whose absence means that a class answers another exercise"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """capabilities that a class may have even if the exercise does not ask for them"""
-OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_mask")
-"""names of masks of heads and of queries, which do other things than masks of keys"""
 VARIANTS = BROUGHT - {C.BLOCKED} | {C.CACHE}
 """capabilities that some exercises ask for but that cannot be recognised from behaviour"""
-BATCH_FIRST = "batch_first"
-"""the option of torch.nn.MultiheadAttention, and of classes like it, that exchanges two axes"""
 CASES = 12
 """The maximum number of cases for one property. It is smaller than for an exercise, because here
 every check runs live."""
@@ -111,87 +102,6 @@ def make_open_target(signature: Signature, binding: Binding, apart: Collection[s
         found.append(f"its masks are judged one at a time: {names} by itself, too")
     found.append(describe_intent(binding.contract))
     return Target(exercise, signature.name, _make_notes(found))
-
-
-def takes_mask(binding: Binding) -> bool:
-    """Whether a class is recognised with a mask that its calls are given."""
-    return bool(binding.contract.capabilities & {C.MASK, C.PADDING})
-
-
-def list_other_masks(signature: Signature, binding: Binding) -> list[str]:
-    """Return the names of the masks that a class takes besides the one that is judged."""
-    contract, names = binding.contract, list_mask_names(signature.call)
-    if not takes_mask(binding):
-        return []
-    judged = contract.call_form.mask.argument or names[0]
-    optional = {parameter.name for parameter in signature.call if parameter.has_default}
-    others = (name for name in names if name != judged and name in optional)
-    return [name for name in others if not OF_OTHERS.fullmatch(name.lower())]
-
-
-def give_open_mask(alone: Binding, signature: Signature, binding: Binding) -> Binding:
-    """Return the binding by one mask; calls are given the class's first mask, too, hiding nothing.
-
-    So a class that hides only what both masks hide fails.
-    """
-    first, form = binding.contract.call_form.mask, alone.contract.call_form
-    if form.cache is not None or alone.broken is not None:
-        return alone  # a mask of tokens that are not there yet has no shape
-    named = first.argument or list_mask_names(signature.call)[0]
-    own = replace(form, beside=replace(first, argument=named))
-    return replace(alone, contract=replace(alone.contract, call_form=own))
-
-
-def add_open_masks(binding: Binding) -> Binding | None:
-    """Return the binding with masks that are added; None if calls get one mask, or others.
-
-    A fused kernel takes both kinds, but a class that adds up its masks means the second.
-    """
-    form = binding.contract.call_form
-    if form.beside is None or {form.mask.polarity, form.beside.polarity} != {Polarity.KEEP}:
-        return None
-    mask, beside = (
-        replace(each, polarity=Polarity.ADDED, dtype=None) for each in (form.mask, form.beside)
-    )
-    own = replace(form, mask=mask, beside=beside)
-    return replace(binding, contract=replace(binding.contract, call_form=own))
-
-
-def put_batch_first(signature: Signature, binding: Binding) -> Binding | None:
-    """Return the binding with the option on that puts the batch first; None without this option."""
-    contract, named = binding.contract, {argument.name for argument in binding.contract.arguments}
-    options = (p.name for p in signature.constructor if p.default is False)
-    option = next((n for n in options if n == BATCH_FIRST and n not in named), None)
-    if option is None or contract.call_form.axes is not TokenAxes.TOKENS_FIRST:
-        return None
-    return replace(
-        binding,
-        contract=replace(
-            contract,
-            arguments=(*contract.arguments, Argument(option, CONSTANT, default=True)),
-            call_form=replace(contract.call_form, axes=TokenAxes.BATCH_FIRST),
-        ),
-        remarks=(*binding.remarks, f"judged with `{option}=True`, too"),
-    )
-
-
-def switch_causality_on(signature: Signature, binding: Binding) -> tuple[str, Signature] | None:
-    """Return the option of a constructor with which a class should hide later tokens.
-
-    With it comes the signature of the class whose option is on. None without such an option.
-    """
-    if not binding.contract.has(C.FULL) or signature.causal is not None:
-        return None
-    options = iter_switched_on(signature)
-    found = ((name, own) for name, own in options if CAUSAL_OPTION.fullmatch(name))
-    name, own = next(found, ("", signature))
-    return (name, replace(own, causal=True)) if name else None
-
-
-def say_causality_is_on(option: str, binding: Binding) -> Binding:
-    """Return a binding that says that a class is judged with this option on, too."""
-    remark = f"judged with `{option}=True`, too: then it should hide later tokens"
-    return replace(binding, remarks=(*binding.remarks, remark))
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:
