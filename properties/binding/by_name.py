@@ -16,13 +16,14 @@ from torch import Tensor
 from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_forms_of, list_mask_names
-from headcheck.properties.binding.constructors import Constructor, is_option, iter_suggested
+from headcheck.properties.binding.constructors import Constructor, iter_suggested
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.usual_values import is_option
 from headcheck.properties.binding.vocabulary import suggests_role
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract

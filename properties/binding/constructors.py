@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.usual_values import LARGEST_BATCH, SMALL, get_usual
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
@@ -22,36 +23,12 @@ GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "k
 MAX_ASSIGNMENTS = 240
 MAX_OPEN = 6
 """the most arguments to guess: a class with more is not attention, or the search takes too long"""
-SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
-"""names of arguments for small numbers, such as the spread of initial weights"""
-OTHERS: Mapping[str, int | str] = {
-    "batch_size": 2,
-    **dict.fromkeys(("layer", "layer_idx", "layer_id", "layer_index", "layer_number"), 0),
-    "q_lora_rank": 0,
-    "is_decoder": False,  # a decoder leaves it to its caller to hide later tokens
-    "device": "cpu",
-}
-"""values for other required arguments, by name"""
-LARGEST_BATCH = re.compile(r"max_?(batch(_?size)?|bsz?|bs)|(batch(_?size)?|bsz)_?max")
-"""names of arguments for how many sequences a cache holds; more are passed than calls have"""
-OF_MODELS = (
-    (re.compile(r"(^|_)vocab(ulary)?(_?(size|sz))?$|^n_?vocab|num_embeddings"), 17),
-    (re.compile(r"(^|_)(n|num|nb)_?(\w+_)?(layers?|blocks)$|^depth$"), 2),
-    (re.compile(r"(^|_)(n|num)_?(classes|labels)$"), 4),
-    (re.compile(r"d_?ff(n)?|dim_?feed_?forward|(ffn?|mlp|feed_?forward)_?(hidden_?)?(dim|size)|"
-                r"intermediate_(dim|size)|d_inner|n_inner"), 20),
-)  # fmt: skip
-"""names of arguments of models and blocks, and values that fit any other sizes"""
 SCALES = ("scale", "temperature")
 """what an argument for the scale of scores may be: a factor, or a divisor"""
-ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
-BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
 RELATIVE = re.compile(r"rel(ative)?_(\w+_)?(bias|table)")
 """names of options for a part that a class must then have"""
 OF_QUERIES = re.compile(r"q(uer(y|ies))?_?(dim|size|width|features)|(d_?|dim_?)q(uery)?")
 """names of arguments for the width of what queries are made of, beside that of a context"""
-WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
-"""names of arguments for a share of something"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,23 +180,9 @@ def suggest_field(name: str) -> Argument:
     """Return the value for a field that a constructor reads from a config."""
     quantity = guess_quantity(name)
     if quantity in (None, "config", "bias") or is_flag(name):
-        value = _get_other(name, 0.02 if SMALL.search(name) else name.endswith("first"))
+        value = get_usual(name, 0.02 if SMALL.search(name) else name.endswith("first"))
         return Argument(name, CONSTANT, default=value)
     return Argument(name, quantity or CONSTANT)
-
-
-def _get_other(name: str, usual: float | None = None) -> float | str | None:
-    """Return a value for an argument that is not a quantity: listed, or without effect."""
-    if LARGEST_BATCH.fullmatch(name):
-        return 128
-    if ROTARY_BASE.search(name):
-        return 10_000
-    if BUCKETS.search(name):
-        return 32
-    if FARTHEST.search(name):
-        return 128
-    of_models = (value for named, value in OF_MODELS if named.search(name.lower()))
-    return OTHERS.get(name, next(of_models, 1.0 if WHOLE.search(name) else usual))
 
 
 def resolve_fields(fields: Sequence[Argument]) -> Constructor:
@@ -236,9 +199,11 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
         return Argument(name, CONSTANT, default=True)
     if quantity in SCALES and parameter.has_default:
         return None
+    if quantity in SCALES and parameter.by_name:  # an option, as of GPT-2
+        quantity = None
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     if number and LARGEST_BATCH.fullmatch(name):
-        return Argument(name, CONSTANT, default=_get_other(name))
+        return Argument(name, CONSTANT, default=get_usual(name))
     open_size = optional and quantity in SIZES and parameter.default is None
     if (
         parameter.has_default
@@ -248,9 +213,9 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
     ):
         return None
     if quantity == "bias" or (quantity is None and (is_flag(name) or parameter.by_name)):
-        return Argument(name, CONSTANT, default=_get_other(name, True))
+        return Argument(name, CONSTANT, default=get_usual(name, True))
     if quantity is None:
-        other = _get_other(name)
+        other = get_usual(name)
         return Argument(name, CONSTANT, default=other) if other is not None else Argument(name, "?")
     return Argument(name, quantity)
 
@@ -389,14 +354,3 @@ def _count_idle(quantities: Collection[str]) -> int:
     said = {*quantities}
     one_head = said >= {"d_out", "head_dim"} and "heads" not in said
     return len(quantities) - len(said) + one_head
-
-
-def is_option(name: str) -> bool:
-    """Whether a name belongs to an on/off option, or to an argument without effect."""
-    return (
-        name in OTHERS
-        or LARGEST_BATCH.fullmatch(name) is not None
-        or name == "_"
-        or is_flag(name)
-        or guess_quantity(name) == "bias"
-    )

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headcheck.properties.binding.bench import Bench, Settled, is_right_at
-from headcheck.properties.binding.constructors import FARTHEST
 from headcheck.properties.binding.hypotheses import OTHER
+from headcheck.properties.binding.usual_values import FARTHEST
 from headcheck.properties.parts.positions import Positions
 
 TOKENS = 40

@@ -17,6 +17,7 @@ from headcheck.properties.contracts.parameter_mapping import (
     ParameterMapping,
 )
 from headcheck.properties.parts import WEIGHTS
+from headcheck.properties.parts.relative import SQUARE
 
 
 @st.composite
@@ -27,7 +28,7 @@ def draw_sizes(draw: st.DrawFn) -> HeadSizes:
 
 
 SIZES = draw_sizes()
-OTHERS = (Packing.HEADWISE, Packing.BROADCAST, Packing.PAIRED, Packing.ONE_PAIRED, *COLUMNS)
+OTHERS = (Packing.HEADWISE, Packing.BROADCAST, *SQUARE, *COLUMNS)
 """packings of what is no projection"""
 LETTERS = st.permutations("qkv")
 
@@ -297,3 +298,20 @@ def test_layers_of_latents_are_packed_as_code_has_them(
     if holds == ("W_q", "W_qr"):  # for each head its own numbers, then those that are turned
         assert torch.equal(stored[7:10], drawn[0][3:6])
         assert torch.equal(stored[10:14], drawn[1][4:8])
+
+
+@pytest.mark.parametrize(
+    ("packing", "shape"),
+    [
+        (Packing.PAIRED, (2, 5, 5)),
+        (Packing.ONE_PAIRED, (1, 2, 5, 5)),
+        (Packing.GRID, (5, 5, 2)),
+        (Packing.ROWS, (25, 2)),
+    ],
+)
+def test_a_table_of_offsets_may_be_a_square(packing: Packing, shape: tuple[int, ...]) -> None:
+    sizes = HeadSizes(d_in=4, heads=2, head_dim=2, kv_heads=2, buckets=25)
+    mapping, table = ParameterMapping("table", ("W_rel",), packing=packing), torch.randn(25, 2)
+    stored = mapping.pack([table], sizes, None)
+    assert tuple(stored.shape) == mapping.compute_shape(sizes, None) == shape
+    assert torch.equal(mapping.unpack(stored, sizes)[0], table)

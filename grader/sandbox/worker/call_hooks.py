@@ -6,13 +6,14 @@ copy of it or a module that contains it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.worker.given import make_given
+from headcheck.grader.sandbox.worker.given_masks import convert_mask, convert_numbers
 from headcheck.grader.sandbox.worker.token_axes import (
     CUT,
     FRAMES,
@@ -132,8 +133,8 @@ class CallHooks:
             roles["context"] = self._order_axes(tokens[0][..., :0, :])
         if masks or self.mask["required"]:
             as_numbers = masks and manner == "added"
-            convert = self._convert_numbers if as_numbers else self._convert_mask
-            roles["mask"] = convert(masks[0] if masks else None, *tokens)
+            convert = convert_numbers if as_numbers else convert_mask
+            roles["mask"] = convert(self.mask, masks[0] if masks else None, *tokens)
         if self.numbers:
             roles.setdefault("mask", None)  # what comes after a mask keeps its place
         named = {
@@ -142,8 +143,7 @@ class CallHooks:
         if "mask" in roles and self.mask["argument"] is not None:
             named[self.mask["argument"]] = roles.pop("mask")
         if self.beside is not None:
-            other = replace(self, mask=self.beside)
-            named[self.beside["argument"]] = other._convert_mask(None, *tokens)
+            named[self.beside["argument"]] = convert_mask(self.beside, None, *tokens)
         if "cache" in options:
             named |= self._pass_cache(options["cache"], tokens[0])
         passed = (roles[name] for name in self.inputs if name in roles)
@@ -209,58 +209,6 @@ class CallHooks:
             return self._order_axes(tokens)
         width = tokens.shape[-1] // self.heads
         return order_axes(tokens[..., : self.kv_heads * width], self.axes, self.kv_heads)
-
-    def _convert_mask(self, mask: Tensor | None, x: Tensor, *others: Tensor) -> Tensor:
-        if mask is None:
-            keys = others[0] if others else x
-            keep = torch.ones(x.shape[0], 1, x.shape[1], keys.shape[1], dtype=torch.bool)
-            keep = (keep[:, :, :1] if self.mask["keys_only"] else keep[:1]).to(x.device)
-        else:
-            keep = mask != 0
-        if self.mask["hides_later"]:
-            keep = mask = keep & self._show_earlier(keep, x)
-        if self.mask["given_as"] != "mask":
-            return convert_to_numbers(keep, x.shape[0] if x.dim() == 3 else 1, self.mask)
-        own: Tensor = keep if mask is None else mask
-        match self.mask["polarity"]:
-            case "block":
-                own = ~keep
-            case "added":
-                own = torch.zeros(keep.shape, dtype=x.dtype, device=x.device)
-                own = own.masked_fill(~keep, float(self.mask["fill"]))
-        if self.mask["dtype"] is not None:
-            dtype = getattr(torch, self.mask["dtype"])
-            if self.mask["polarity"] == "keep" and own.dtype != dtype:
-                own = keep
-            own = own.to(dtype)  # the caller's itself, if it needs no change: writing into it shows
-        return self._fit_axes(own, x.shape[0])
-
-    def _convert_numbers(self, mask: Any, x: Tensor, *others: Tensor) -> Tensor:
-        """Return a mask that is added to the scores, with its numbers unchanged."""
-        dtype = x.dtype if self.mask["dtype"] is None else getattr(torch, self.mask["dtype"])
-        own = mask.to(dtype)
-        if self.mask["hides_later"]:
-            own = own.masked_fill(~self._show_earlier(own, x), float(self.mask["fill"]))
-        return self._fit_axes(own, x.shape[0])
-
-    def _show_earlier(self, mask: Tensor, x: Tensor) -> Tensor:
-        """Return which keys are not later than each query, if the queries are the last tokens."""
-        queries, keys = x.shape[-2], mask.shape[-1]
-        seen = torch.ones(queries, keys, dtype=torch.bool, device=x.device)
-        return seen.tril(keys - queries)
-
-    def _fit_axes(self, mask: Tensor, batch: int) -> Tensor:
-        """Return the mask with as many axes as the module expects, the first one for the batch."""
-        axes = self.mask["axes"] or mask.dim()
-        while mask.dim() < axes:
-            mask = mask.unsqueeze(0)
-        for axis in (1, 1 if self.mask["keys_only"] else 0):
-            if mask.dim() > axes and mask.shape[axis] == 1:
-                mask = mask.squeeze(axis)
-        whole = axes > 2 or self.mask["keys_only"]
-        if self.mask["axes"] is not None and whole and mask.shape[0] == 1:
-            mask = mask.expand(batch, *mask.shape[1:])
-        return keep_one_turn(mask) if self.mask["in_turn"] else mask
 
     def arrange_results(
         self,
@@ -350,15 +298,6 @@ class CallHooks:
         return restore_axes(part, self.axes) if like else part
 
 
-def keep_one_turn(masks: Tensor) -> Tensor:
-    """Return the first masks, which all others repeat."""
-    batch = len(masks)
-    for count in range(1, batch):
-        if batch % count == 0 and torch.equal(masks[count:], masks[:-count]):
-            return masks[:count]
-    return masks
-
-
 def fix_tensor(module: nn.Module, path: str, make: Callable[[Tensor], Tensor]) -> None:
     """Replace a tensor of a module by a buffer, which nothing trains."""
     owner, _, name = path.rpartition(".")
@@ -393,22 +332,3 @@ def set_tensor(module: Any, path: str, make: Callable[[Tensor], Tensor]) -> None
     holder = module.get_submodule(owner)
     if isinstance(kept := getattr(holder, name, None), Tensor):
         setattr(holder, name, make(kept.detach()))
-
-
-def convert_to_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) -> Tensor:
-    """Return lengths, numbers of documents or their boundaries for a mask that these can say."""
-    while keep.dim() < 4:
-        keep = keep.unsqueeze(0)
-    keep = keep[:, 0].expand(batch, -1, -1)
-    dtype = getattr(torch, convention["dtype"] or "int64")
-    if convention["given_as"] == "lengths":
-        lengths = keep.sum(-1)
-        one = convention["keys_only"] or (convention["axes"] is None and keep.shape[1] == 1)
-        return (lengths[:, 0] if one else lengths).to(dtype)
-    first = keep.to(torch.int64).argmax(-1)  # a document's tokens see the same first token
-    starts = torch.nn.functional.pad(first.diff(dim=-1) != 0, (1, 0))
-    if convention["given_as"] == "documents":
-        return starts.cumsum(-1).to(dtype)
-    ends = torch.tensor([keep.shape[-1]], device=keep.device)
-    zero = torch.zeros_like(ends)
-    return torch.cat([zero, starts[0].nonzero().flatten(), ends]).to(dtype)
