@@ -68,7 +68,7 @@ def _find_replacing(bench: Bench, form: CallForm) -> CallForm | None:
 
 
 def _shows_too_much(bench: Bench, form: CallForm) -> bool:
-    """Whether a query sees what a mask of keys shows, or what either this or a causal mask shows."""
+    """Whether a query sees what a mask of keys shows, or what this or a causal mask shows."""
     if form.mask.axes == 2 and follows(bench, form):
         return True
     tokens = bench.case.tokens
