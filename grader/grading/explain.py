@@ -29,6 +29,7 @@ VALUE_GROUPS = (
     PropertyGroup.SCALE,
     PropertyGroup.HEADS,
     PropertyGroup.MASK,
+    PropertyGroup.CACHE,
 )
 """the groups of properties about the numbers of a result"""
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)

@@ -17,7 +17,12 @@ from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
 from headcheck.grader.grading.places.lines import LineFinder
 from headcheck.grader.grading.places.matching import EXACT, LEAST
 from headcheck.grader.grading.places.search import Search
-from headcheck.grader.grading.places.stages import OracleStage, Stages, list_stages
+from headcheck.grader.grading.places.stages import (
+    OracleStage,
+    Stages,
+    list_continued_stages,
+    list_stages,
+)
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
@@ -35,6 +40,8 @@ FIRST_CASE = replace(CASES[0], head_dim=8, rope_dim=4)
 """the case that is traced first: no two of its sizes are equal, nor is a root of one a number"""
 MAX_LINES = 12
 """a bound of more lines tells nothing"""
+NEW = 2
+"""how many tokens a call has that continues a sequence"""
 MAX_FAILING = 4
 """how many failing cases are traced if values are right on all others"""
 MAX_NUMBERS = 1 << 14
@@ -77,6 +84,8 @@ class Located:
     flow: Flow
     stages: Stages
     bound: Bound | None
+    continued: bool = False
+    """whether the call continues a sequence, with a cache"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +114,22 @@ def locate(harness: Harness, failing: Sequence[Case]) -> Located | None:
                 stages = {} if traced.wrong is None else list_stages(traced.state)
                 if traced.wrong is not None and all(map(_is_told_apart, stages.values())):
                     return _bound(context, traced, traced.wrong, stages)
+        return _locate_continued(harness)
+
+
+def _locate_continued(harness: Harness) -> Located | None:
+    """Return the mistake in a call that continues a sequence; None if there is none."""
+    contract = harness.contract
+    if not contract.has(Capability.CACHE) or contract.has(Capability.LATENT):
+        return None  # a cache of latents may hold them before or after their norm
+    case = contract.fit(replace(FIRST_CASE, mask_form=MaskForm.NONE))
+    context = harness.create_context(case)
+    with suppress(*ERRORS):
+        if case.tokens > NEW + 1:
+            traced = trace_continued(context)
+            stages = list_continued_stages(list_stages(traced.state), NEW)
+            if traced.wrong is not None:
+                return replace(_bound(context, traced, traced.wrong, stages), continued=True)
     return None
 
 
@@ -175,7 +200,24 @@ def trace(context: LiveContext, others: tuple[Tensor, ...] = ()) -> Traced:
     assert isinstance(module, ChannelModule), "it is at the other end of a channel"
     flow = read_trace(*module.trace([_make_double(t) for t in sent], max(1, len(given))))
     state = _run_correct(context, others)
-    return Traced(flow, state, _find_wrong(flow, state), lacking)
+    return Traced(flow, state, _find_wrong(flow, state.answer), lacking)
+
+
+def trace_continued(context: LiveContext) -> Traced:
+    """Trace the call for the last tokens of a case, with a cache of the others.
+
+    Raises one of ERRORS.
+    """
+    adapter = context.adapter
+    lacking = set_present_parameters(adapter, context.parameters)
+    x, count = adapter.build_inputs(context.x, None)[0], context.case.tokens
+    chunks = [_make_double(t) for t in x.split([1, count - NEW - 1, NEW], dim=-2)]
+    module = adapter.module
+    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
+    flow = read_trace(*module.trace(chunks[2:], before=chunks[:2]))
+    state = _run_correct(context, ())
+    answer = state.answer[0][:, -NEW:]
+    return Traced(flow, state, _find_wrong(flow, (answer,)), lacking)
 
 
 def _make_double(tensor: Tensor) -> Tensor:
@@ -193,9 +235,9 @@ def _run_correct(context: LiveContext, others: tuple[Tensor, ...]) -> PipelineSt
     return run_pipeline(get_correct_pipeline(contract), inputs)
 
 
-def _find_wrong(flow: Flow, state: PipelineState) -> int | None:
+def _find_wrong(flow: Flow, answer: Sequence[Tensor]) -> int | None:
     """Return the place of the first result whose numbers are wrong. Raises BadTrace."""
-    for place, (number, wanted) in enumerate(zip(flow.returned, state.answer, strict=False)):
+    for place, (number, wanted) in enumerate(zip(flow.returned, answer, strict=False)):
         got = flow.values.get(number)
         if got is None or got.values.numel() != wanted.numel():
             raise BadTrace

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -60,6 +60,8 @@ class OracleStage:
 
 
 Stages = Mapping[str, OracleStage]
+KEPT = ("keys of all tokens", "values of all tokens")
+"""the names of what a call with a cache compares new tokens with"""
 
 
 def list_stages(s: PipelineState) -> dict[str, OracleStage]:
@@ -69,6 +71,37 @@ def list_stages(s: PipelineState) -> dict[str, OracleStage]:
     stages |= dict(_Attending(s, stages).iter_stages())
     stages |= dict(_iter_ends(s, stages))
     return stages
+
+
+def list_continued_stages(stages: Stages, new: int) -> dict[str, OracleStage]:
+    """Return the stages of a call for the last tokens of a sequence, with a cache of the others.
+
+    Only its own tokens go through the layers. Keys and values of all tokens are stages, too.
+    """
+    found: dict[str, OracleStage] = {}
+    kept = {find_last(stages, letter): word for letter, word in zip("kv", KEPT, strict=True)}
+    for key, stage in stages.items():
+        needs = tuple(f"all {need}" if need in kept else need for need in stage.needs)
+        is_of_keys = key[0] in "kv"  # which are computed from what only these need
+        cut = _keep_last(stage, new)
+        found[key] = replace(cut, needs=stage.needs if is_of_keys else needs)
+        if key in kept:
+            found[f"all {key}"] = replace(stage, name=kept[key], needs=(key,), kind=Kind.STEP)
+    return found
+
+
+def _keep_last(stage: OracleStage, new: int) -> OracleStage:
+    """Return a stage of the last tokens alone; one of no tokens stays as it is."""
+    if "t" not in stage.axes:
+        return stage
+    axis = stage.axes.index("t") - len(stage.axes)
+
+    def cut(tensor: Tensor) -> Tensor:
+        return tensor.narrow(axis, tensor.shape[axis] - new, new)
+
+    hidden = None if stage.hidden is None else cut(stage.hidden)
+    also = tuple(map(cut, stage.also))
+    return replace(stage, values=cut(stage.values), hidden=hidden, also=also)
 
 
 def _iter_projections(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:

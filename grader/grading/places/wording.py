@@ -27,6 +27,8 @@ def tell_place(located: Located) -> PlaceRecord | None:
         return None
     row = _find_row(located, bound)
     told = _tell(bound, located.stages, located.flow)
+    if located.continued:
+        told = f"With a cache, {told[0].lower()}{told[1:]}"
     sentence = f"{told} Look at {name_lines(bound.lines)}."
     if f"{name_lines(bound.lines)} " in told.lower():
         sentence = told

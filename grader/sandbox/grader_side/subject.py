@@ -203,10 +203,16 @@ class ChannelModule:
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
         return CallResult(outputs=outputs, inputs_after=inputs_after, **vars(seen))
 
-    def trace(self, inputs: Sequence[Tensor], apart: int = 1) -> tuple[TraceReply, Tensor]:
-        """Call it once in evaluation mode; return the steps of the call, and their values."""
-        sent = label_by_position(inputs)
-        steps, named = self._ask(operations.TRACE, sent, device=self.device, apart=apart)
+    def trace(
+        self, inputs: Sequence[Tensor], apart: int = 1, before: Sequence[Tensor] = ()
+    ) -> tuple[TraceReply, Tensor]:
+        """Call it once in evaluation mode; return the steps of the call, and their values.
+
+        The call may continue a sequence that came `before` in chunks.
+        """
+        sent = label_by_position([*before, *inputs])
+        how = {"device": self.device, "apart": apart, "before": len(before)}
+        steps, named = self._ask(operations.TRACE, sent, **how)
         if len(named) != 1:
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
         return steps, named[0][1]

@@ -74,6 +74,16 @@ def decode(
     return decoded
 
 
+def fill_cache(target: nn.Module, chunks: Sequence[Tensor]) -> Any:
+    """Return the cache after chunks of a sequence, or how many tokens a module has kept."""
+    cache = None
+    for tokens in chunks:
+        result = target(tokens, cache=cache)
+        handed = isinstance(result, ContinuedResult)
+        cache = result.cache if handed else (cache or 0) + tokens.shape[-2]
+    return cache
+
+
 def count_kept(cache: Any) -> int:
     """Return how many numbers a cache holds; numbers that tensors share count once."""
     room: dict[int, int] = {}

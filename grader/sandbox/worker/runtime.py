@@ -336,10 +336,14 @@ class WorkerRuntime(ObjectHost):
                 raise loading.first_error or Refused(f"`{name}` is not defined")
 
     def trace(self, meta: Meta, tensors: Tensors) -> Answer[TraceReply]:
-        """Call an object once in evaluation mode, and record what it computes."""
-        made = self.objects[meta["handle"]]
-        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        recorder, results = trace(made, inputs, meta.get("apart", 1), self.locate_line)
+        """Call an object once in evaluation mode, and record what it computes.
+
+        The first tensors may be chunks of a sequence that came before.
+        """
+        made, count = self.objects[meta["handle"]], meta["before"]
+        given = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        before, inputs = given[:count], given[count:]
+        recorder, results = trace(made, inputs, meta["apart"], self.locate_line, before)
         return make_reply(recorder, results, self.source)
 
     def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Answer[CodePatternsReply]:

@@ -6,7 +6,7 @@ submission, and a copy of the values. Nothing here knows what the right values a
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -21,7 +21,9 @@ from headcheck.grader.reading.feeding_lines import (
 )
 from headcheck.grader.sandbox.operations import Answer, MadeWeight, TracedStep, TraceReply
 from headcheck.grader.sandbox.wire import label_by_position
+from headcheck.grader.sandbox.worker.call_hooks import ContinuedResult
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS, set_training
+from headcheck.grader.sandbox.worker.decoding import fill_cache
 from headcheck.grader.sandbox.worker.made_object import MadeObject
 from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 
@@ -218,13 +220,23 @@ def find_line(locate_line: LocateLine, files: dict[str, bool]) -> Position | Non
 
 
 def trace(
-    made: MadeObject, inputs: list[Tensor], apart: int, locate_line: LocateLine
+    made: MadeObject,
+    inputs: list[Tensor],
+    apart: int,
+    locate_line: LocateLine,
+    before: Sequence[Tensor] = (),
 ) -> tuple[CallRecorder, list[Tensor]]:
     """Call an object, and return the record and the tensors that it gave.
 
-    The lines on which a module makes its buffers are found by making another one afterwards.
+    The call may continue a sequence, of which calls for the chunks `before` are not recorded. The
+    lines on which a module makes its buffers are found by making another one afterwards.
     """
     target, recorder = made.target, CallRecorder(locate_line, inputs)
+    set_training(target, False)
+    options = {"apart": apart} if apart > 1 else {}
+    if before:
+        with torch.no_grad():
+            options["cache"] = fill_cache(target, before)
     if isinstance(target, nn.Module):
         recorder.named |= {id(p): f"parameter {n}" for n, p in target.named_parameters()}
         recorder.named |= {id(b): f"buffer {n}" for n, b in target.named_buffers()}
@@ -232,10 +244,9 @@ def trace(
     code = getattr(getattr(target, "forward", target), "__code__", None)
     if isinstance(code, CodeType):
         recorder.entry = locate_line(code.co_filename, code.co_firstlineno)
-    set_training(target, False)
     with torch.no_grad(), recorder:
-        result = target(*inputs, **({"apart": apart} if apart > 1 else {}))
-    results = list_tensors(result)
+        result = target(*inputs, **options)
+    results = list_tensors(result.outputs if isinstance(result, ContinuedResult) else result)
     if any(step.kind.startswith("buffer ") for step in recorder.steps):
         lines = find_lines_of_buffers(made.make, locate_line)
         recorder.steps = [place_buffer(step, lines) for step in recorder.steps]

@@ -1,0 +1,85 @@
+"""Where a call with a cache goes wrong, its first stage that is not right is told."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
+
+SOURCE = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def rotate(t, start):
+    half = t.shape[-1] // 2
+    speed = 10_000 ** (-torch.arange(half) / half)
+    places = torch.arange(start, start + t.shape[-2])
+    angles = places[:, None] * speed
+    a, b = t[..., :half], t[..., half:]
+    return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+
+
+class CausalAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x, past=None):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        start = 0 if past is None else past[0].shape[2]
+        q = rotate(q, start)
+        k = rotate(k, start)
+        if past is not None:
+            k = torch.cat([past[0], k], 2)
+            v = torch.cat([past[1], v], 2)
+        present = k, v
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+        seen = seen.tril(start)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        return self.out(y.transpose(1, 2).flatten(2)), present
+"""
+
+
+def find_line(source: str, text: str) -> int:
+    return next(n for n, line in enumerate(source.splitlines(), 1) if text in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("q = rotate(q, start)", "q = rotate(q, 0)", "rotated queries"),
+        ("k = rotate(k, start)", "k = rotate(k, 0)", "rotated keys"),
+        ("seen.tril(start)", "seen.tril()", "heads' outputs"),
+        ("torch.cat([past[1], v], 2)", "torch.cat([v, past[1]], 2)", "values of all tokens"),
+        ("torch.cat([past[0], k], 2)", "torch.cat([past[0] * 0.5, k], 2)", "keys of all tokens"),
+    ],
+)
+def test_the_first_stage_that_is_wrong_with_a_cache_is_told(
+    old: str, new: str, wrong: str, grade_text: "GradeText"
+) -> None:
+    source = SOURCE.replace(old, new)
+    record = grade_text(source)
+    assert record.status == "failed"
+    assert {each.group for each in record.properties if each.status == "failed"} == {"cache"}
+    assert record.place is not None
+    assert record.place.sentence.startswith("With a cache, ")
+    assert wrong in record.place.sentence
+    assert find_line(source, new) in [each.line for each in record.place.lines]
+
+
+def test_what_is_wrong_without_a_cache_is_told_first(grade_text: "GradeText") -> None:
+    record = grade_text(SOURCE.replace("q = rotate(q, start)", "q = rotate(q, start + 1)"))
+    assert record.place is not None
+    assert "With a cache" not in record.place.sentence
+
+
+def test_a_right_class_has_no_place(grade_text: "GradeText") -> None:
+    record = grade_text(SOURCE)
+    assert record.status == "passed" and record.place is None
