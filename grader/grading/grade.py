@@ -37,11 +37,7 @@ from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
 from headcheck.grader.grading.open_forms import FormJudge
-from headcheck.grader.grading.other_form import (
-    has_other_form,
-    may_take_batches,
-    reads_own_config,
-)
+from headcheck.grader.grading.other_form import find_difference, say_exercise
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
@@ -311,16 +307,13 @@ class _Grading:
         attention answers no exercise.
         """
         target, asked = judged.attempt.target, self.settings.exercise is not None
-        own_config = not asked and reads_own_config(judged.attempt.repair)
-        batched = not asked and may_take_batches(target.exercise.contract, judged)
-        if judged.attempt.repair is not None and not (own_config or batched):
-            return None
         named = target.name == target.exercise.contract.name and not target.by_position
+        differs = find_difference(judged, asked=asked, named=named)
         resembles = not asked and not named
-        form_differs = own_config or has_other_form(judged.verdicts, asked=asked, named=named)
-        differs = batched or form_differs
-        passed = summarise_status(judged.verdicts) is Status.PASSED and not (own_config or batched)
-        if judged.failure is not None or passed or not (resembles or differs):
+        right = summarise_status(judged.verdicts) is Status.PASSED
+        if (right or judged.attempt.repair is not None) and not differs.excuses:
+            return None
+        if judged.failure is not None or not (resembles or differs):
             return None
         signature = self.signatures.get(target.name)
         if signature is None:  # a function of other things than queries, keys and values
@@ -331,12 +324,10 @@ class _Grading:
         foreign = resembles or (not asked and self._is_foreign(target))
         if binding is None and foreign and differs and self.failure is None:
             self.unrelated[target.name] = target.exercise
-        if binding is None or (binding.mistakes and not differs):
+        if binding is None or not differs.allows(binding, asked=asked):
             return None
-        if batched and not form_differs and not binding.contract.has(Capability.BATCH):
-            return None
-        if binding.inexact and (asked or not form_differs):
-            return None
+        if differs.layers:
+            binding = say_exercise(binding, target.exercise.slug)
         if not asked and not (named and binding.broken):
             return self._ask(open_mode.make_open_target(signature, binding))
         adapted = open_mode.make_adapted_target(signature, target, binding)

@@ -2,14 +2,21 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from headcheck.grader.grading.attempts import Judgement, Repair
+from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
-from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
+from headcheck.properties.families.contract import (
+    FORM,
+    the_output_has_the_right_shape,
+    there_are_no_other_parameters,
+)
+from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Verdict
-from headcheck.properties.violations.violation import NOT_FAILED, Status
+from headcheck.properties.violations.violation import NOT_FAILED, Reason, Status
 
 MISSING_FIELD = re.compile(r"'\w*Config' object has no attribute")
 """the error of a config that lacks a field"""
@@ -24,7 +31,55 @@ OTHER_ARGUMENTS = re.compile(
 """matches errors of a class that was called with arguments it does not take"""
 
 
-def reads_own_config(repair: Repair | None) -> bool:
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a definition differs from what an exercise asks for."""
+
+    config: bool
+    """whether it reads a config of the same file"""
+    batches: bool
+    """whether it may be meant for batches of the sequences that the exercise has"""
+    layers: bool
+    """whether it has the exercise's name, and computes with more layers"""
+    form: bool
+    """whether its arguments, calls or results differ"""
+
+    def __bool__(self) -> bool:
+        return self.excuses or self.layers or self.form
+
+    @property
+    def excuses(self) -> bool:
+        """Whether it explains an edit with which the definition would answer the exercise."""
+        return self.config or self.batches
+
+    def allows(self, binding: Binding, *, asked: bool) -> bool:
+        """Whether a definition that is recognised so is judged in its own terms.
+
+        If its form does not differ, a mistake in it is one by the exercise. So it is if only more
+        layers differ.
+        """
+        if self.config or self.form:
+            return not (asked and binding.inexact)
+        if self.layers or not self:
+            return not binding.mistakes and not binding.inexact
+        return binding.contract.has(Capability.BATCH) and not binding.inexact
+
+
+def find_difference(judged: Judgement, *, asked: bool, named: bool) -> Difference:
+    """Return how a definition differs from the exercise that it was judged by.
+
+    The exercise may have been `asked` for, or the definition may have its name.
+    """
+    contract, verdicts = judged.attempt.target.exercise.contract, judged.verdicts
+    return Difference(
+        not asked and _reads_own_config(judged.attempt.repair),
+        not asked and _may_take_batches(contract, judged),
+        not asked and named and _adds_layers(verdicts),
+        _has_other_form(verdicts, asked=asked, named=named),
+    )
+
+
+def _reads_own_config(repair: Repair | None) -> bool:
     """Whether an answer reads a field that a config of the same file has, and the exercise's lacks.
 
     An edit that puts this config in the place of the one that is given shows this.
@@ -35,7 +90,7 @@ def reads_own_config(repair: Repair | None) -> bool:
     return guess_quantity(before) == "config" and after.isidentifier()
 
 
-def may_take_batches(contract: Contract, judged: Judgement) -> bool:
+def _may_take_batches(contract: Contract, judged: Judgement) -> bool:
     """Whether a definition stops for want of an axis that one sequence does not have.
 
     If an exercise asks for single sequences only, it may be meant for a batch of them.
@@ -46,7 +101,7 @@ def may_take_batches(contract: Contract, judged: Judgement) -> bool:
     return not contract.has(Capability.BATCH) and any(map(LACKS_AXIS.search, stops))
 
 
-def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:
+def _has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:
     """Whether a definition's arguments, calls or results differ from the exercise's.
 
     If this exercise was requested, or the definition has the exercise's name, an error within
@@ -58,6 +113,21 @@ def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> 
     if asked:
         return any(v.status is Status.FAILED or _takes_others(v) for v in unmet)
     return any(not (named and _crashes_in_forward(v)) for v in unmet)
+
+
+def _adds_layers(verdicts: Sequence[Verdict]) -> bool:
+    """Whether a definition has more layers than the exercise asks for, and computes with them."""
+    failed = {v.property: v for v in verdicts if v.status is Status.FAILED}
+    extra = failed.get(there_are_no_other_parameters)
+    found = None if extra is None else extra.violation
+    more = found is not None and found.reason is Reason.EXTRA_PARAMETERS
+    return more and it_equals_the_equation in failed
+
+
+def say_exercise(binding: Binding, slug: str) -> Binding:
+    """Return a binding that says which exercise a class with more layers could answer."""
+    remark = f"it is named as in `{slug}`, but has more layers: to judge it by that, add --exercise"
+    return replace(binding, remarks=(*binding.remarks, remark))
 
 
 def _takes_others(unmet: Verdict) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+    from tests.grader.conftest import GradeAll, GradeText
 
 BATCHED = BY_SLUG["self_attention_v2"].solution.replace("keys.T", "keys.transpose(1, 2)")
 COSINES = """\
@@ -310,3 +310,28 @@ def test_a_class_may_be_given_what_scores_are_scaled_by(
     source = SCALED.format(argument=argument, operator=operator)
     assert grade_text(source).status == "passed"
     assert grade_text(source.replace("dim=2", "dim=1")).status == "failed"
+
+
+MORE_LAYERS = (
+    BY_SLUG["multi_head_wrapper"]
+    .solution.replace(
+        "        self.heads",
+        "        self.mix = nn.Linear(d_out * num_heads, d_out * num_heads)\n        self.heads",
+    )
+    .replace(
+        "return torch.cat([head(x) for head in self.heads], dim=-1)",
+        "return self.mix(torch.cat([head(x) for head in self.heads], dim=-1))",
+    )
+)
+
+
+def test_a_class_with_an_exercise_s_name_and_more_layers_is_judged_by_itself(
+    grade_all: "GradeAll",
+) -> None:
+    assert MORE_LAYERS.count("self.mix") == 2
+    record = next(r for r in grade_all(MORE_LAYERS) if r.name == "MultiHeadAttentionWrapper")
+    assert (record.exercise, record.status) == ("attention", "passed")
+    assert "it is named as in `multi_head_wrapper`" in str(record.notes)
+    wrong = MORE_LAYERS.replace("self.mix(torch.cat", "self.mix(-torch.cat")
+    record = next(r for r in grade_all(wrong) if r.name == "MultiHeadAttentionWrapper")
+    assert (record.exercise, record.status) == ("multi_head_wrapper", "failed")
