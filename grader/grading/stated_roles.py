@@ -28,7 +28,7 @@ class StatedRoles:
             signature,
             constructor=tuple(map(self._complete, signature.constructor)),
             variables=tuple(map(self._complete, signature.variables)),
-            causal=self.causal,
+            causal=signature.causal if self.causal is None else self.causal,
         )
 
     def _complete(self, parameter: SignatureParameter) -> SignatureParameter:

@@ -29,11 +29,16 @@ ALMOST = 0.3
 
 
 def find_unfollowed(bench: Bench, form: CallForm, name: str) -> CallForm | None:
-    """Return the form in which a class takes a mask that it does not follow."""
-    causal = bench.contract.has(C.CAUSAL)
-    claimed = (_find_idle(bench, form, name) or _find_replacing(bench, form)) if causal else None
+    """Return the form in which a class takes a mask that it does not follow.
+
+    With an option that hides later tokens a class may ignore padding, which is later than others.
+    """
+    causal, asked = bench.contract.has(C.CAUSAL), bench.signature.causal is not None
+    idle = _find_idle(bench, form, name) if causal else None
+    if idle is not None:
+        return None if asked else idle
     return (
-        claimed
+        (_find_replacing(bench, form) if causal else None)
         or _find_mistaken_mask(bench, form, name)
         or _find_nearest_mask(bench, form)
         or _find_misread_lengths(bench, form, name)
