@@ -14,12 +14,17 @@ from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import CodeMatcher, Mistake
-from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.diagnosis import OF_DROPOUT, RECOGNISERS, diagnose
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.violations.violation import Status, SubmissionFailed, ViolationKind
+from headcheck.properties.violations.violation import (
+    NOT_FAILED,
+    Status,
+    SubmissionFailed,
+    ViolationKind,
+)
 
 RESULTS = ("first", "second")
 """the names of the two results of an answer that computes two results separately"""
@@ -47,7 +52,9 @@ def diagnose_failures(
     try:
         if session.revive():
             harness.forget()
-        return diagnose(harness, device)
+        failing = {v.property.group for v in verdicts if v.status not in NOT_FAILED}
+        only_dropout = failing == {PropertyGroup.DROPOUT}
+        return diagnose(harness, device, OF_DROPOUT if only_dropout else RECOGNISERS)
     except SubmissionFailed:
         return ()
 

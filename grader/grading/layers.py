@@ -6,6 +6,7 @@ sequences do not mix, later tokens stay hidden, and calls repeat. One call that 
 trace, show whether this holds, and the layer has a record of its own.
 """
 
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,9 +82,18 @@ class LayerJudge:
         if unread:
             got = f"nothing reads {join_words([f'`{name}`' for name in unread])}"
             known = dict((*code.made, *code.idle))
-            lines = tuple((code.cell, known[name]) for name in unread if name in known)
-            broken[USED] = JudgedClaim(USED, EFFECT, got, lines=lines)
+            lines = {known[name] for name in unread if name in known}
+            lines |= {n for name in unread for n in _list_repeated(code, name)}
+            told = tuple((code.cell, n) for n in sorted(lines))
+            broken[USED] = JudgedClaim(USED, EFFECT, got, lines=told)
         return [broken.get(claim, JudgedClaim(claim)) for claim in CLAIMS]
+
+
+def _list_repeated(code: LayerCode, unread: str) -> list[int]:
+    """Return the lines that read an attribute several times whose name has another number."""
+    stem = re.sub(r"\d+", "", unread)
+    alike = (lines for name, lines in code.repeated if re.sub(r"\d+", "", name) == stem != unread)
+    return [n for lines in alike for n in lines]
 
 
 def _is_within(code: LayerCode, at: Position) -> bool:

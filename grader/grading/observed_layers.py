@@ -150,7 +150,9 @@ def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> JudgedCl
     if not idle:
         return None
     used = [use for n in idle.values() for use in flow.uses[n]]
-    lines = {positions[-1] for n in used if (positions := flow.list_around(n))}
+    given = {n for use in used for n in flow.steps[use].sources if flow.uses[n] != [use]}
+    instead = {each for n in given for each in flow.uses[n]} & reached
+    lines = {positions[-1] for n in (*used, *instead) if (positions := flow.list_around(n))}
     named = _name_parts(idle)
     got = f"what {named} compute{'' if ' and ' in named else 's'} does not reach the output"
     return JudgedClaim(USED, EFFECT, got, lines=tuple(sorted(lines)))

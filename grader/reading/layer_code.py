@@ -1,6 +1,7 @@
 """What the code of a class says of a layer: which definitions, parts and masks it uses."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headcheck.grader.reading.parameters import is_bound
@@ -33,6 +34,8 @@ class LayerCode:
     """the attributes that its constructor sets, with their lines"""
     read: frozenset[str] | None
     """the attributes that are read somewhere in the file; None if some may be without their name"""
+    repeated: tuple[tuple[str, tuple[int, ...]], ...]
+    """the attributes that its `forward` reads several times, with the lines"""
     idle: tuple[tuple[str, int], ...]
     """the parameters that its `forward` requires and never reads, with their lines"""
 
@@ -61,6 +64,7 @@ def _describe(symbols: SymbolTable, site: DefinitionSite, read: frozenset[str] |
         tuple(sorted({each.node.name for each in used} - {site.node.name})),
         tuple(made.items()),
         read,
+        () if called is None else tuple(_iter_repeated(called)),
         () if called is None else tuple(_list_idle(called, is_bound(site, called))),
     )
 
@@ -76,6 +80,14 @@ def _list_set(constructor: FunctionNode) -> dict[str, int]:
         and isinstance(each.value, ast.Name)
         and each.value.id == own
     }
+
+
+def _iter_repeated(function: FunctionNode) -> Iterator[tuple[str, tuple[int, ...]]]:
+    nodes = [n for n in ast.walk(function) if isinstance(n, ast.Attribute)]
+    for name in dict.fromkeys(node.attr for node in nodes):
+        lines = [node.lineno for node in nodes if node.attr == name]
+        if len(lines) > 1:
+            yield name, tuple(lines)
 
 
 def _list_idle(function: FunctionNode, bound: int) -> list[tuple[str, int]]:

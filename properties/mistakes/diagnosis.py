@@ -1,5 +1,7 @@
 """Find the known mistake that gives the same answers as the submission."""
 
+from collections.abc import Sequence
+
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import EQUATION, NUMBERS
 from headcheck.properties.mistakes.recognisers.answers import (
@@ -32,12 +34,19 @@ A wrong step of the equation comes before inexact numbers, and an exact explanat
 holds only in float32. Gradients are compared if all answers are right. Dropout is drawn at random,
 so it is looked at last, when nothing else explains the submission.
 """
+OF_DROPOUT: tuple[Recogniser[Answers], ...] = (recognise_dropout,)
+"""who is asked if only checks of dropout fail: inexact numbers, such as a mask that is not infinite,
+are then no reason"""
 
 
-def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
+def diagnose(
+    harness: Harness,
+    device: str = "cpu",
+    recognisers: Sequence[Recogniser[Answers]] = RECOGNISERS,
+) -> tuple[DiagnosedMistake, ...]:
     """Return the mistakes that explain a submission; none if it is correct or unexplained."""
     try:
         answers = collect_answers(harness, device)
     except SubmissionFailed:
         return ()  # out of time or memory: there are no answers to compare
-    return recognise(answers, RECOGNISERS)
+    return recognise(answers, recognisers)

@@ -375,3 +375,22 @@ class Core(nn.Module):
     assert records["Core"].status == "passed"
     assert records["Attention"].status == "failed"
     assert records["Attention"].max_score > 10, "it is judged as attention"
+
+
+def test_an_attribute_that_is_read_in_place_of_another_is_told(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    block = BLOCK.format(step="return x + self.mlp(self.norm1(x))")
+    place = grade(sandbox, tmp_path, OWN + block)["Block"].place
+    lines = textwrap.dedent(HEAD + OWN + block).splitlines()
+    assert place is not None
+    told = [lines[each.line - 1] for each in place.lines]
+    assert ["norm2" in told[0], *("self.norm1(x)" in each for each in told[1:])] == [True] * 3
+
+
+def test_what_is_read_in_place_of_a_dropped_result_is_told() -> None:
+    source = OWN + BLOCK.format(step="n = self.norm2(x)\n        return x + self.mlp(x)")
+    [breach] = observe(source, "Block").breaches
+    lines = (HEAD + source).splitlines()
+    told = [lines[line - 1].strip() for _, line in breach.lines]
+    assert told == ["n = self.norm2(x)", "return x + self.mlp(x)"]
