@@ -16,6 +16,7 @@ from headcheck.properties.binding.explaining import (
 )
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.masks import BIAS
+from headcheck.properties.binding.model_calls import call_model
 from headcheck.properties.binding.nearest import (
     depends_on_earlier_calls,
     describe_failure,
@@ -26,7 +27,6 @@ from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.token_ids import call_with_ids
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject
@@ -119,7 +119,7 @@ def _describe_search(search: BindingSearch, kind: str) -> NotBound:
         nearest = describe_failure(search)
     tried = f"{kind}: not judged" if kind else nearest
     paths = frozenset(search.paths)
-    probes = tuple(search.probes) or tuple(filter(None, [call_with_ids(search)]))
+    probes = tuple(search.probes) or tuple(filter(None, [call_model(search)]))
     return NotBound(tried, fault, lacks_import(search), paths, probes)
 
 

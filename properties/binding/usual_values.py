@@ -21,6 +21,8 @@ OF_MODELS = (
     (re.compile(r"(^|_)vocab(ulary)?(_?(size|sz))?$|^n_?vocab|num_embeddings"), 17),
     (re.compile(r"(^|_)(n|num|nb)_?(\w+_)?(layers?|blocks)$|^depth$"), 2),
     (re.compile(r"(^|_)(n|num)_?(classes|labels)$"), 4),
+    (re.compile(r"^im(g|age)s?(_?(size|side|width|dim|resolution))?$|^resolution$"), 32),
+    (re.compile(r"^patch(_?(size|side|dim))?$"), 8),
     (re.compile(r"d_?ff(n)?|dim_?feed_?forward|(ffn?|mlp|feed_?forward)_?(hidden_?)?(dim|size)|"
                 r"intermediate_(dim|size)|d_inner|n_inner"), 20),
 )  # fmt: skip

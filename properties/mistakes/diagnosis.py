@@ -35,8 +35,7 @@ holds only in float32. Gradients are compared if all answers are right. Dropout 
 so it is looked at last, when nothing else explains the submission.
 """
 OF_DROPOUT: tuple[Recogniser[Answers], ...] = (recognise_dropout,)
-"""who is asked if only checks of dropout fail: inexact numbers, such as a mask that is not infinite,
-are then no reason"""
+"""Who is asked if only checks of dropout fail: inexact numbers are then no reason."""
 
 
 def diagnose(

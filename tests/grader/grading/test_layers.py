@@ -15,8 +15,8 @@ from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.reading.symbol_table import build_symbol_table
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.properties.binding.calls import set_given_aside
+from headcheck.properties.binding.model_calls import call_model
 from headcheck.properties.binding.search import BindingSearch
-from headcheck.properties.binding.token_ids import call_with_ids
 from headcheck.properties.binding.ways import MAX_STEPS
 from tests.forms.bank import open_class
 
@@ -105,7 +105,7 @@ def try_to_observe(source: str, name: str) -> ObservedLayer | None:
     subject, signature = open_class(HEAD + source, name)
     search = BindingSearch(subject, set_given_aside(signature), steps=MAX_STEPS - 300)
     list(search.iter_matches())
-    called = search.probes or list(filter(None, [call_with_ids(search)]))
+    called = search.probes or list(filter(None, [call_model(search)]))
     return observe_layer(called, signature)
 
 
@@ -394,3 +394,38 @@ def test_what_is_read_in_place_of_a_dropped_result_is_told() -> None:
     lines = (HEAD + source).splitlines()
     told = [lines[line - 1].strip() for _, line in breach.lines]
     assert told == ["n = self.norm2(x)", "return x + self.mlp(x)"]
+
+
+OF_IMAGES = """
+class Vision(nn.Module):
+    def __init__(self, dim, heads, image_size=16, patch=8, channels=3, num_classes=2):
+        super().__init__()
+        self.cut = nn.Conv2d(channels, dim, patch, patch)
+        self.places = nn.Parameter(torch.randn((image_size // patch) ** 2, dim))
+        self.layers = nn.ModuleList(Attention(dim, heads) for _ in range(2))
+        self.head = nn.Linear(dim, num_classes)
+
+    def forward(self, images):
+        x = self.cut(images).flatten(2).mT + self.places
+        for layer in self.layers:
+            {step}
+        return self.head(x.mean(1))
+"""
+
+
+def test_a_model_of_images_is_called_with_images() -> None:
+    right = observe(OWN + OF_IMAGES.format(step="x = x + layer(x)"), "Vision")
+    assert right.attends and right.breaches == ()
+    lost = OWN + OF_IMAGES.format(step="y = x + layer(x)").replace("x.mean(1)", "y.mean(1)")
+    [breach] = observe(lost, "Vision").breaches
+    assert breach.got == "what `layers.0` computes does not reach the output"
+
+
+@pytest.mark.parametrize("side", [24, 28])
+def test_images_have_the_side_that_an_argument_says_or_a_usual_one(side: int) -> None:
+    source = OWN + OF_IMAGES.format(step="x = x + layer(x)")
+    said = source.replace("image_size=16", f"image_size={side}").replace("patch=8", "patch=4")
+    assert observe(said, "Vision").attends
+    if side == 28:
+        fixed = said.replace("image_size=28, ", "").replace("image_size", "28")
+        assert observe(fixed, "Vision").attends
