@@ -31,6 +31,8 @@ MAX_STEPS = 2000
 OF_TORCH = "multi_head_attention_forward"
 SHARING = re.compile(r"shar(e|ing)|\btie|same layer|albert|universal|recurrent", re.IGNORECASE)
 """words in docstrings, and in names of models, that say that layers share their weights"""
+NORMS_FIRST = re.compile(r"pre[-_ ]?(layer[-_ ]?)?(norm|ln)|norms?[-_ ]first", re.IGNORECASE)
+"""words of a layer that norms its tokens inside its parts"""
 G = PropertyGroup
 
 
@@ -206,9 +208,10 @@ def _find_normed_apart(probe: CallProbe, flow: Flow, signature: Signature) -> Ju
     return JudgedClaim(NORMED, f"the same norms before {normed} and {plain}", got, lines=lines)
 
 
-def _find_lost(_: CallProbe, flow: Flow, __: Signature) -> JudgedClaim | None:
+def _find_lost(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
     """Find parts that take the place of their tokens in a layer with residuals."""
-    found = find_lost_tokens(flow)
+    said = NORMS_FIRST.search(f"{signature.name} {signature.doc}") is not None
+    found = find_lost_tokens(flow, says_norms_first=said)
     if found is None:
         return None
     got, step = found

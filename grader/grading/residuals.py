@@ -32,7 +32,7 @@ ACTIVATIONS = frozenset(_ACTIVATIONS.split())
 """functions between the layers of a feed-forward"""
 REPLACED = "what {} gives takes the place of its tokens"
 APART = "this sum goes into a later one only through a feed-forward, or as queries"
-NORMED = "the tokens are added after their norm, which the layer's next norm is not"
+NORMED = "normed tokens are added to, and the tokens before this norm are lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,12 @@ class Residual:
     """what is added to them"""
 
 
-def find_lost_tokens(flow: Flow) -> tuple[str, int] | None:
-    """Return what loses its tokens, with the step; None if nothing does, or nothing is added."""
-    stream = _Stream(flow)
+def find_lost_tokens(flow: Flow, *, says_norms_first: bool) -> tuple[str, int] | None:
+    """Return what loses its tokens, with the step; None if nothing does, or nothing is added.
+
+    A layer may say that its norms come first, inside its parts.
+    """
+    stream = _Stream(flow, says_norms_first)
     if not stream.residuals:
         return None
     checks = (
@@ -65,6 +68,7 @@ class _Stream:
     """How the tokens of a layer pass through its trace."""
 
     flow: Flow
+    says_norms_first: bool
 
     @cached_property
     def given(self) -> int:
@@ -207,10 +211,10 @@ class _Stream:
         return multiplied and (kind in ACTIVATIONS or gated)
 
     def iter_added_after_norms(self) -> Iterator[tuple[str, int]]:
-        """Yield sums with normed tokens in a layer of which another norm is passed by."""
-        norms = {n for n in self.reached if self._kind(n) in NORMS}
+        """Yield sums with normed tokens in a layer of which other norms are passed by."""
+        norms = {n for n in self.reached if self._is_norm(n)}
         passed_by = {n for n in norms if any(self._passes_by(r, n) for r in self.residuals)}
-        for residual in self.residuals if passed_by else ():
+        for residual in self.residuals if passed_by or self.says_norms_first else ():
             for norm in norms & self._walk(residual.kept, self._is_moved):
                 inner = norms & self.flow.walk_back([residual.added]) - {norm}
                 between = {n for n in inner if self._rests_on(n, norm)}
@@ -222,12 +226,23 @@ class _Stream:
         normed = self._walk(residual.kept, self._is_moved) & {*self._list_sources(norm)}
         return bool(normed) and self._rests_on(residual.added, norm)
 
+    def _is_norm(self, number: int) -> bool:
+        """Whether a step norms tokens: a function that does, or a product with one over a root."""
+        if self._kind(number) in NORMS:
+            return True
+        sources = self._list_sources(number)
+        narrow = {*sources} - {*self._list_wide(number)}
+        return self._kind(number) in FACTORS and len(sources) == 2 and len(narrow) == 1
+
     def _is_given(self, norm: int) -> bool:
         """Whether a norm is given the tokens of the layer."""
         return self.given in self._walk(norm, self._is_moved_or_normed)
 
     def _is_moved(self, number: int) -> bool:
-        return self._kind(number) in NEUTRAL
+        """Whether a step moves tokens, or applies a gain or a shift."""
+        kind = self._kind(number)
+        alone = len(self._list_sources(number)) == 1
+        return kind in NEUTRAL or (alone and (kind in FACTORS or kind in SUMS))
 
     def _is_moved_or_normed(self, number: int) -> bool:
-        return self._is_moved(number) or self._kind(number) in NORMS
+        return self._is_moved(number) or self._is_norm(number)

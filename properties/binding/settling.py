@@ -8,6 +8,7 @@ the mistake.
 import re
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close, is_right_at
@@ -253,7 +254,18 @@ def _settle_window(bench: Bench) -> Settled:
         return bench.settled.add(
             "inputs longer than its window are not judged: the right output is not known"
         )
+    if answers and option is not None and _shows_later(longer, answers[0]):
+        return settled.add(f"with `{option.name}` it should still hide later tokens")
     return bench.settled
+
+
+def _shows_later(bench: Bench, output: Tensor) -> bool:
+    """Whether the last token changes what a class gives for those before it."""
+    other = bench.x.clone()
+    other[:, -1] = other[:, -1].flip(-1) + 1
+    again = bench.call(bench.contract.call_form, other)
+    alike = bool(again) and again[0].shape == output.shape
+    return alike and not torch.allclose(again[0][:, :-1], output[:, :-1])
 
 
 def _find_window_option(bench: Bench) -> SignatureParameter | None:

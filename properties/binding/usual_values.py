@@ -7,12 +7,13 @@ from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
-OTHERS: Mapping[str, int | str] = {
+OTHERS: Mapping[str, int | str | tuple[int, int]] = {
     "batch_size": 2,
     **dict.fromkeys(("layer", "layer_idx", "layer_id", "layer_index", "layer_number"), 0),
     "q_lora_rank": 0,
     "is_decoder": False,  # a decoder leaves it to its caller to hide later tokens
     "device": "cpu",
+    **dict.fromkeys(("input_resolution", "resolution"), (4, 12)),  # three windows of four by four
 }
 """values for other required arguments, by name"""
 LARGEST_BATCH = re.compile(r"max_?(batch(_?size)?|bsz?|bs)|(batch(_?size)?|bsz)_?max")
@@ -34,7 +35,7 @@ WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
 """names of arguments for a share of something"""
 
 
-def get_usual(name: str, usual: float | None = None) -> float | str | None:
+def get_usual(name: str, usual: float | None = None) -> float | str | tuple[int, int] | None:
     """Return a value for an argument that is not a quantity: listed, or without effect."""
     if LARGEST_BATCH.fullmatch(name):
         return 128

@@ -86,7 +86,7 @@ WRONG = {
     "normed tokens": ("""
         x = self.norm1(x)
         x = x + self.attn(x)
-        return x + self.feed(self.norm2(x))""", "the tokens are added after their norm", 3),
+        return x + self.feed(self.norm2(x))""", "normed tokens are added to", 3),
 }  # fmt: skip
 
 
