@@ -226,7 +226,8 @@ def _iter_named(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
         yield tuple((roles[(letter,)][0], letter) for letter in LETTERS), output
     fused = roles.get(("q", "k", "v"), [])
     if len(fused) == 1:
-        for order in ORDERS:
+        named = (order for order in ORDERS if order in fused[0].path.lower())
+        for order in dict.fromkeys((*named, *ORDERS)):
             yield ((fused[0], order),), output
 
 

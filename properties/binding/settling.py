@@ -307,25 +307,29 @@ def _settle_share(bench: Bench) -> Settled:
 
 
 def _settle_width(bench: Bench) -> Settled:
-    """Keep to widths with which a class can be built, such as multiples of its norm's groups."""
+    """Keep to widths with which a class can be built.
+
+    They are multiples of its norm's groups, or even, as for sines beside cosines.
+    """
     for multiple in MULTIPLES:
         rules = f"{bench.contract.size_rules or ''} d_out%{multiple}"
         contract = (
             bench.contract if multiple == 1 else bench.contract.with_sizes(parse_sizes(rules))
         )
         case = contract.fit(replace(OTHER, d_in=3 * multiple, heads=3, head_dim=multiple))
-        if not _states_an_error(bench.subject, contract, case):
+        if _can_be_built(bench.subject, contract, case):
             return replace(bench.settled, contract=contract)
     return bench.settled
 
 
-def _states_an_error(subject: Subject, contract: Contract, case: Case) -> bool:
-    """Whether a class says that it cannot be built with these sizes."""
+def _can_be_built(subject: Subject, contract: Contract, case: Case) -> bool:
     try:
         construct(subject, contract, case, seed=1)
     except SubmissionFailed as failure:
-        return STATED.match(failure.message) is not None
-    return False
+        if failure.status is not Status.CRASHED:
+            raise
+        return False
+    return True
 
 
 def _settle_sizes(bench: Bench) -> Settled:

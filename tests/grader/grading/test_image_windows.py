@@ -122,3 +122,10 @@ def test_a_table_of_offsets_may_be_a_grid(made: str, read: str, grade_all: "Grad
     plain, _ = grade_all(source)
     assert plain.status == "passed"
     assert "a learned number for each offset in a window" in str(plain.notes)
+
+
+def test_the_resolution_of_images_may_be_an_argument(grade_all: "GradeAll") -> None:
+    source = SOURCE.replace("num_heads, window_size=4", "num_heads, resolution, window_size=4")
+    source = source.replace("self.qkv,", "self.rows, self.columns = resolution\n        self.qkv,")
+    read = source.replace("self.find_regions(h, c)", "self.find_regions(self.rows, self.columns)")
+    assert [record.status for record in grade_all(read)] == ["passed", "passed"]

@@ -140,3 +140,22 @@ class Pool(nn.Module):
         return x + self.feed(self.norm(x))
 """
     assert observe(pooled, "Pool").breaches == ()
+
+
+NORMS_OF_ONE_KIND = """
+        n = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.norm1.weight
+        y = n + self.attn(n)
+        n = self.norm2(y)
+        return n + self.feed(n)"""
+
+
+@pytest.mark.parametrize("said", ["", '"""Pre-LN: x + part(norm(x))."""'])
+def test_a_layer_that_says_that_its_norms_come_first_may_not_add_to_normed_tokens(
+    said: str,
+) -> None:
+    """As in a stack with norms after its sums, which such layers are a part of otherwise."""
+    source = make(NORMS_OF_ONE_KIND).replace(
+        "def forward(self, x):", f"def forward(self, x):\n        {said}"
+    )
+    found = [each.got for each in observe(source, "Layer").breaches if "norm" in each.got]
+    assert bool(found) is bool(said)

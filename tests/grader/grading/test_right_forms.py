@@ -335,3 +335,37 @@ def test_a_class_with_an_exercise_s_name_and_more_layers_is_judged_by_itself(
     wrong = MORE_LAYERS.replace("self.mix(torch.cat", "self.mix(-torch.cat")
     record = next(r for r in grade_all(wrong) if r.name == "MultiHeadAttentionWrapper")
     assert (record.exercise, record.status) == ("multi_head_wrapper", "failed")
+
+
+SINES = """\
+import math
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        table, at = torch.zeros(500, d_model), torch.arange(500).unsqueeze(1)
+        speed = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        table[:, 0::2], table[:, 1::2] = torch.sin(at * speed), torch.cos(at * speed)
+        self.register_buffer("pe", table)
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        x = x + self.pe[: x.shape[1]]
+        q, k, v = (
+            layer(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_a_class_that_can_be_built_for_even_widths_alone_is_judged_with_these(
+    grade_text: "GradeText",
+) -> None:
+    assert grade_text(SINES).status == "passed"
+    assert grade_text(SINES.replace("** 0.5", "** 1")).status == "failed"
