@@ -45,7 +45,8 @@ class Recorder(nn.Module):
 
 def describe(form: CallForm) -> Any:
     """The form of calls with two heads as it is sent; the usual form is not sent otherwise."""
-    usual = {key: value for key, value in asdict(form).items() if key != "is_lazy"}
+    usual = asdict(form)
+    del usual["is_lazy"], usual["wide_output"]
     return form.to_meta(2) or {**usual, "heads": 2}
 
 
@@ -376,3 +377,27 @@ def test_a_learned_scale_is_fixed_in_the_dtype_of_the_module(dtype: torch.dtype)
 )
 def test_the_number_of_a_scale_depends_on_its_kind(kind: ScaleKind, number: float) -> None:
     assert LearnedScale("scale", kind, 0.5).find_number(9) == number
+
+
+@pytest.mark.parametrize("adds_tokens", [False, True])
+def test_a_wide_output_is_cut(adds_tokens: bool) -> None:
+    class Wide(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return (3 + adds_tokens) * x, x[..., :1]
+
+    form = CallForm(("x",), wide_output=True, adds_tokens=adds_tokens, places=(0,))
+    module = Wide()
+    sent = form.to_meta(1, output_width=2)
+    assert sent is not None
+    CallHooks(**json.decode(json.encode(sent))).attach(module)
+    x = torch.randn(2, 4, 5)
+    assert torch.allclose(module(x), 3 * x[..., :2])
+
+
+def test_feed_forwards_are_silenced() -> None:
+    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    form = CallForm(("x",), silenced=("1.weight", "1.bias")).to_meta(1)
+    assert form is not None
+    CallHooks(**json.decode(json.encode(form))).attach(module)
+    assert not module(torch.randn(2, 4, 3)).any()
+    assert [name for name, _ in module.named_parameters()] == ["0.weight", "0.bias"]

@@ -270,7 +270,7 @@ def test_the_level_of_an_exam_binds_this_too(
     result = run("mine.py:attend", "-k", "equation or float32 or attends", "-p", "no:xdist")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["headcheck: * checks are not shown, and not run here"])
-    result.stdout.fnmatch_lines(["Fails: The output equals the equation *", *told])
+    result.stdout.fnmatch_lines(["Fails: The output equals the equation, *", *told])
     for line in (*withheld, "*float32_is_exact*", "*it_attends*"):
         result.stdout.no_fnmatch_line(line)
 
@@ -283,7 +283,7 @@ def test_a_search_withholds_the_case_too(run_apart: Run, pytester: pytest.Pytest
     options = ("--course", "exam.toml", "--hypothesis-verbosity", "verbose", "-p", "no:xdist")
     result = run_apart("mine.py:attend", *SEARCH, "-k", "equation", *options)
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["Fails: The output equals the equation *", "  got *"])
+    result.stdout.fnmatch_lines(["Fails: The output equals the equation, *", "  got *"])
     for line in ("  on *", "*tokens=41*", "*replay-case*"):
         result.stdout.no_fnmatch_line(line)
 
