@@ -31,7 +31,7 @@ _ACTIVATIONS = (
 ACTIVATIONS = frozenset(_ACTIVATIONS.split())
 """functions between the layers of a feed-forward"""
 REPLACED = "what {} gives takes the place of its tokens"
-APART = "this sum goes into a later one only through a feed-forward, or as queries"
+APART = "no later sum starts from this one: it reaches them through a feed-forward, or as queries"
 NORMED = "normed tokens are added to, and the tokens before this norm are lost"
 
 

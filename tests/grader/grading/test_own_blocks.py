@@ -53,7 +53,10 @@ def test_a_right_block_is_judged_as_attention(source: str, grade_text: "GradeTex
     assert "judged without its feed-forward: the weights of `ff.0` and `ff.2` are zero" in told
 
 
-@pytest.mark.parametrize("source", [BLOCK, POST_NORM, PARALLEL])
+@pytest.mark.parametrize(
+    "source",
+    [BLOCK, *(pytest.param(s, marks=pytest.mark.whole) for s in (POST_NORM, PARALLEL))],
+)
 def test_its_attention_fails_if_it_is_wrong(source: str, grade_text: "GradeText") -> None:
     record = grade_text(source.replace("q.shape[-1] ** 0.5", "q.shape[-1]"))
     assert record.status == "failed"

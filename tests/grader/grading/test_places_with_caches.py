@@ -55,10 +55,17 @@ def find_line(source: str, text: str) -> int:
     ("old", "new", "wrong"),
     [
         ("q = rotate(q, start)", "q = rotate(q, 0)", "rotated queries"),
-        ("k = rotate(k, start)", "k = rotate(k, 0)", "rotated keys"),
+        pytest.param(
+            "k = rotate(k, start)", "k = rotate(k, 0)", "rotated keys", marks=pytest.mark.whole
+        ),
         ("seen.tril(start)", "seen.tril()", "heads' outputs"),
         ("torch.cat([past[1], v], 2)", "torch.cat([v, past[1]], 2)", "values of all tokens"),
-        ("torch.cat([past[0], k], 2)", "torch.cat([past[0] * 0.5, k], 2)", "keys of all tokens"),
+        pytest.param(
+            "torch.cat([past[0], k], 2)",
+            "torch.cat([past[0] * 0.5, k], 2)",
+            "keys of all tokens",
+            marks=pytest.mark.whole,
+        ),
     ],
 )
 def test_the_first_stage_that_is_wrong_with_a_cache_is_told(

@@ -82,7 +82,7 @@ WRONG = {
         return x + self.feed(self.norm2(x))""", f"what attention gives {REPLACED}", 3),
     "old tokens": ("""
         y = self.norm1(x + self.attn(x))
-        return self.norm2(x + self.feed(y))""", "this sum goes into a later one only", 2),
+        return self.norm2(x + self.feed(y))""", "no later sum starts from this one", 2),
     "normed tokens": ("""
         x = self.norm1(x)
         x = x + self.attn(x)

@@ -302,7 +302,12 @@ class ScaledDotProduct(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("argument", "operator"), [("temperature", "/"), ("scale", "*"), ("scale", "/")]
+    ("argument", "operator"),
+    [
+        ("temperature", "/"),
+        pytest.param("scale", "*", marks=pytest.mark.whole),
+        ("scale", "/"),
+    ],
 )
 def test_a_class_may_be_given_what_scores_are_scaled_by(
     argument: str, operator: str, grade_text: "GradeText"
