@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -150,11 +150,11 @@ def test_child_killed_during_diagnosis_costs_no_diagnosis(
     assert before.diagnosis
     look, pending = diagnose, [signal.SIGKILL]
 
-    def disturbed(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
+    def disturbed(harness: Harness, *asked: Any) -> tuple[DiagnosedMistake, ...]:
         for pid in sandbox.find_descendants():
             while pending:
                 os.kill(pid, pending.pop())
-        return look(harness, device)
+        return look(harness, *asked)
 
     monkeypatch.setattr(explain, "diagnose", disturbed)
     [after] = grade_file_or_raise(sandbox.server, handed_in, settings)
