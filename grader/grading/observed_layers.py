@@ -216,9 +216,7 @@ def _find_lost(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | 
         return None
     got, step = found
     lines = tuple(flow.list_around(step)[-1:])
-    return JudgedClaim(
-        ADDED, "each part adds to its tokens, as others of the layer do", got, lines=lines
-    )
+    return JudgedClaim(ADDED, "each part adds to the tokens that it is given", got, lines=lines)
 
 
 def _find_mixed(probe: CallProbe, _: Flow, signature: Signature) -> JudgedClaim | None:

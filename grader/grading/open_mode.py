@@ -29,7 +29,7 @@ from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
-from headcheck.properties.terms.call_form import MaskConvention
+from headcheck.properties.terms.call_form import CallForm, MaskConvention
 from headcheck.properties.violations.violation import Note, SubmissionFailed
 
 C = Capability
@@ -81,11 +81,16 @@ def recognise(
         with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
             if isinstance(found, NotBound):
                 layer = observe_layer(found.probes, signature)
-            elif found.contract.call_form.silenced:
+            elif _is_layer(found.contract.call_form):
                 layer = call_and_observe(subject, signature)
             if layer is not None and not layer.breaches:
                 layer = observe_with_options(subject, signature, layer)
         return found, layer
+
+
+def _is_layer(form: CallForm) -> bool:
+    """Whether a class that is read as attention also has a feed-forward, or adds its tokens."""
+    return bool(form.silenced) or form.adds_tokens
 
 
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:

@@ -40,6 +40,7 @@ FIRST, SECOND = "x + self.attend(self.norm1(x))", "x + self.ff(self.norm2(x))"
 POST_NORM = BLOCK.replace(FIRST, "self.norm1(x + self.attend(x))").replace(
     SECOND, "self.norm2(x + self.ff(x))"
 )
+NORMS = "        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)\n"
 PARALLEL = BLOCK.replace(f"x = {FIRST}", "n = self.norm1(x)").replace(
     SECOND, "x + self.attend(n) + self.ff(self.norm2(x))"
 )
@@ -82,3 +83,16 @@ def test_what_stands_around_right_attention_is_judged_too(grade_all: "GradeAll")
     assert layer.notes[0].message == (
         "judged as a layer, too: what stands around its attention is wrong"
     )
+
+
+def test_a_block_without_a_feed_forward_adds_to_tokens_that_are_not_normed(
+    grade_all: "GradeAll",
+) -> None:
+    start, end = BLOCK.index("        self.ff"), BLOCK.index("    def attend")
+    own = "self.norm1 = nn.LayerNorm(d_model)"
+    alone = f"{BLOCK[:start]}        {own}\n\n{BLOCK[end:]}".replace(SECOND, "x").replace(NORMS, "")
+    lost = alone.replace("x + self.attend", "self.norm1(x) + self.attend")
+    lost = lost.replace("(nn.Module):", '(nn.Module):\n    """A pre-norm block."""\n', 1)
+    assert [each.status for each in grade_all(alone)] == ["passed"]
+    attention, layer = grade_all(lost)
+    assert (attention.status, layer.status) == ("passed", "failed")
