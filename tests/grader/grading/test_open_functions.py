@@ -14,7 +14,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from tests.grader.grading.test_open_mode import HEAD, UNKNOWN, broken, told
+from tests.grader.grading.open_classes import HEAD, UNKNOWN, broken, told
 
 SCORES = "q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5"
 DEFAULT = "`dropout` of its calls keeps its default, and is not judged"

@@ -14,7 +14,7 @@ from headcheck import check
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.ui.jupyter import CannotCheck, CheckResult
-from tests.grader.grading.test_open_mode import STRANGE, UNKNOWN
+from tests.grader.grading.open_classes import STRANGE, UNKNOWN
 
 TORCH = "import torch\nfrom torch import nn"
 SHAPELESS = """

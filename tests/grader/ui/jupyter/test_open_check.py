@@ -18,7 +18,7 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted, CheckResult
 from headcheck.grader.ui.jupyter.checking import check_in_namespace
-from tests.grader.grading.test_open_mode import (
+from tests.grader.grading.open_classes import (
     CAUSAL_OTHERWISE,
     HEAD,
     OTHERWISE,

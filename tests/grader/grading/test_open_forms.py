@@ -1,0 +1,51 @@
+"""What an option of a class offers is judged too."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
+
+OPTION = """\
+import torch
+from torch import nn
+
+
+class Attend(nn.Module):
+    def __init__(self, dim, heads, causal=False):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        shown = torch.ones(1, 1, x.shape[1], x.shape[1], dtype=torch.bool)
+        if mask is not None:
+            shown = shown & mask[:, None, None]
+        if self.causal:
+            shown = shown & shown.tril()
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~shown, -1e30)
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "status", "notes"),
+    [
+        ("shown & shown.tril()", "passed", 4),
+        ("shown | shown.tril()", "failed", 5),
+        pytest.param("shown.triu()", "failed", 5, marks=pytest.mark.whole),
+        ("torch.ones_like(shown).tril()", "passed", 4),  # padding comes last, and is later
+    ],
+)
+def test_an_option_that_hides_later_tokens_is_judged_on_too(
+    new: str, status: str, notes: int, grade_text: "GradeText"
+) -> None:
+    record = grade_text(OPTION.replace("shown & shown.tril()", new))
+    assert (record.status, len(record.notes)) == (status, notes)
+    said = "judged with `causal=True`, too: then it should hide later tokens"
+    assert (said in [note.message for note in record.notes]) is (status == "failed")
