@@ -16,15 +16,15 @@ MAX_DOC = 2000
 
 
 def read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
-    """Return the beginning of a definition's docstring, and of that of its `forward`."""
+    """Return the beginning of the docstrings of a definition, its constructor and `forward`."""
     if not isinstance(site.node, ast.ClassDef):
         return _join([site.node])
-    forward = symbols.find_method(site, "forward")
-    if forward is None:
-        return _join([site.node])
-    owner, method = forward
-    comments = _list_first_comments(method, symbols.program.lines[owner.cell])
-    return "\n".join([_join([site.node, method]), *comments]).strip()[:MAX_DOC]
+    methods = (symbols.find_method(site, name) for name in ("__init__", "forward"))
+    said = [_join([site.node, *(method for _, method in filter(None, methods))])]
+    if forward := symbols.find_method(site, "forward"):
+        owner, method = forward
+        said += _list_first_comments(method, symbols.program.lines[owner.cell])
+    return "\n".join(said).strip()[:MAX_DOC]
 
 
 def _list_first_comments(function: FunctionNode, lines: Sequence[str]) -> list[str]:

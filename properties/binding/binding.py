@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.binding import settling
 from headcheck.properties.binding.bench import Bench, Settled
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
@@ -26,7 +25,9 @@ from headcheck.properties.binding.nearest import (
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.settling import settle
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.sizing import find_free_widths
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject
@@ -133,8 +134,8 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
     if _may_be_unscaled(signature, match):
         unscaled = replace(match.contract, scale=1.0)
         match = replace(match, contract=unscaled, mistakes=(), remark=SAID_OF_UNSCALED)
-    settled = settling.settle(subject, signature, match)
-    broken = settling.find_free_widths(subject, signature, match, settled)
+    settled = settle(subject, signature, match)
+    broken = find_free_widths(subject, signature, match, settled)
     return Binding(
         settled.contract,
         match.mistakes,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close, is_right_at
+from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.caches import settle_cache
 from headcheck.properties.binding.distances import settle_farthest
@@ -27,8 +27,14 @@ from headcheck.properties.binding.intent import (
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.roles import settle_joining, settle_roles
 from headcheck.properties.binding.search import Match
-from headcheck.properties.binding.sharing import rename_quantities
 from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.sizing import (
+    settle_length,
+    settle_output_width,
+    settle_share,
+    settle_sizes,
+    settle_width,
+)
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
@@ -36,16 +42,9 @@ from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import Given
-from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.terms.size_rules import parse_sizes
-from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
-ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
-"""shares of each head that an author may have meant to rotate"""
-MULTIPLES = (1, 2, 4, 8, 16, 32)
-"""the numbers of which a width may have to be a multiple"""
 WEIGHTS_OPTION = re.compile(
     r"(need|return|output|get|give|with)s?_(\w*_)?(weights?|probs?|attns?|attentions?|att|maps?)"
 )
@@ -56,10 +55,6 @@ MAX_NONE = 2
 """how many results that are no tensors may stand before the weights"""
 BY_HEAD = re.compile(r"\b(for|of) (every|each) head\b|\bper head\b", re.IGNORECASE)
 """words that say that a fused layer holds queries, keys and values of each head together"""
-SIZED_APART = {"heads", "head_dim", "d_out"}
-"""what the arguments of a class say whose heads may be of any width"""
-OF_TORCH = "it_equals_torch_s_multi_head_attention"
-"""the property whose heads are as wide as the model divided by their number"""
 SHARING = (
     "neighbouring heads should share keys and values, as in published models and in torch, so that "
     "their weights fit"
@@ -77,11 +72,11 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     if any(mistake.name == "keys_and_values_in_turn" for mistake in match.mistakes):
         settled = settled.add(SHARING)
     for step in (
-        _settle_width,
+        settle_width,
         _settle_weights_option,
         _settle_results,
         _settle_window,
-        _settle_share,
+        settle_share,
         settle_farthest,
         settle_joining,
         settle_mask,
@@ -89,11 +84,11 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_bias_option,
         settle_dropout,
         settle_steadiness,
-        _settle_sizes,
-        _settle_length,
+        settle_sizes,
+        settle_length,
         settle_cache,
         _settle_gradients,
-        _settle_output_width,
+        settle_output_width,
         _settle_order,  # last: the others compare with what the class computes
     ):
         settled = step(Bench(subject, signature, match, settled))
@@ -280,128 +275,3 @@ def _name_window(argument: Argument) -> Argument:
     if argument.quantity == "context_length" and WINDOW.search(argument.name):
         return replace(argument, quantity="window")
     return replace(argument, fields=tuple(_name_window(field) for field in argument.fields))
-
-
-# -------------------------------------------------------------------------------------- share
-
-
-def _settle_share(bench: Bench) -> Settled:
-    """Judge only one width of heads, unless the same share rotates in heads of other widths.
-
-    The class may rotate a fixed number of coordinates, or a share that was rounded to an even
-    number.
-    """
-    contract, width = bench.contract, bench.match.sizes.case.head_dim
-    if contract.rotary_share == 1 or bench.match.mistakes:
-        return bench.settled
-    wider = contract.fit(replace(OTHER, head_dim=2 * width))
-    if contract.rotary_share in ROUND_SHARES and is_right_at(bench.subject, contract, wider):
-        return bench.settled
-    fixed = contract.with_sizes(parse_sizes(f"head_dim={width}"))
-    return replace(bench.settled, contract=fixed).add(
-        f"how many coordinates are rotated is known only for heads of {width}: judged with these"
-    )
-
-
-# -------------------------------------------------------------------------------------- sizes
-
-
-def _settle_width(bench: Bench) -> Settled:
-    """Keep to widths with which a class can be built.
-
-    They are multiples of its norm's groups, or even, as for sines beside cosines.
-    """
-    for multiple in MULTIPLES:
-        rules = f"{bench.contract.size_rules or ''} d_out%{multiple}"
-        contract = (
-            bench.contract if multiple == 1 else bench.contract.with_sizes(parse_sizes(rules))
-        )
-        case = contract.fit(replace(OTHER, d_in=3 * multiple, heads=3, head_dim=multiple))
-        if _can_be_built(bench.subject, contract, case):
-            return replace(bench.settled, contract=contract)
-    return bench.settled
-
-
-def _can_be_built(subject: Subject, contract: Contract, case: Case) -> bool:
-    try:
-        construct(subject, contract, case, seed=1)
-    except SubmissionFailed as failure:
-        if failure.status is not Status.CRASHED:
-            raise
-        return False
-    return True
-
-
-def _settle_sizes(bench: Bench) -> Settled:
-    """Exclude a single head if it makes the class differ, for example without an output layer."""
-    one = bench.contract.fit(replace(OTHER, heads=1))
-    free = bench.contract.has(C.HEADS) and one.heads == 1
-    if not free or is_right_at(bench.subject, bench.contract, one):
-        return bench.settled
-    if not is_right_at(bench.subject, bench.contract, bench.contract.fit(OTHER)):
-        return bench.settled
-    rules = parse_sizes(f"{bench.contract.size_rules or ''} heads>=2")
-    return replace(bench.settled, contract=bench.contract.with_sizes(rules))
-
-
-def _settle_output_width(bench: Bench) -> Settled:
-    """Judge heads of any width if a class takes their width and number, and that of its tokens."""
-    contract = bench.contract
-    every = [a for argument in contract.arguments for a in (argument, *argument.fields)]
-    offered = {a.quantity for a in every}
-    if not contract.square or not contract.stores("W_o") or not offered >= SIZED_APART:
-        return bench.settled
-    form = replace(contract.call_form, wide_output=True)
-    named = {a.name: "d_in" for a in every if a.quantity == "d_out"}
-    arguments = rename_quantities(contract.arguments, named)
-    asked = [each.name for each in select_summaries(contract) if each.name == OF_TORCH]
-    wide = replace(
-        contract,
-        square=False,
-        arguments=arguments,
-        call_form=form,
-        waived=(*contract.waived, *asked),
-    )
-    apart = replace(bench, settled=replace(bench.settled, contract=wide), sized=OTHER)
-    fits = apart.call(form, apart.x) and _has_shapes(apart)
-    return apart.settled if fits else bench.settled
-
-
-def _has_shapes(bench: Bench) -> bool:
-    """Whether the parameters of a class that can be constructed have the contract's shapes."""
-    adapter = construct(bench.subject, bench.contract, bench.case, seed=1)
-    has = {path: info.shape for path, info in adapter.module.describe_tensors().items()}
-    wanted = bench.contract.get_parameter_shapes(bench.case)
-    return all(tuple(has.get(path, ())) == shape for path, shape in wanted.items())
-
-
-def _settle_length(bench: Bench) -> Settled:
-    """Exclude a longest length of one if no module can be constructed for it."""
-    contract = bench.contract
-    shortest = contract.fit(replace(OTHER, tokens=1, context_length=1))
-    if not contract.has(C.CONTEXT) or shortest.context_length > 1:
-        return bench.settled
-    try:
-        construct(bench.subject, contract, shortest, seed=1)
-    except SubmissionFailed as failure:
-        if failure.status is not Status.CRASHED:
-            raise
-        rules = parse_sizes(f"{contract.size_rules or ''} context_length>=2")
-        return replace(bench.settled, contract=contract.with_sizes(rules))
-    return bench.settled
-
-
-def find_free_widths(
-    subject: Subject, signature: Signature, match: Match, settled: Settled
-) -> Contract | None:
-    """Return the contract for input and output of different widths if a class breaks at those.
-
-    None if it has no argument for each width, or demands equal ones itself: then it promises none.
-    """
-    contract = settled.contract
-    quantities = {a.quantity for whole in contract.arguments for a in whole.fields or (whole,)}
-    if not contract.square or not {"d_in", "d_out"} <= quantities:
-        return None
-    free = replace(contract, square=False)
-    bench = Bench(subject, signature, match, replace(settled, contract=free), OTHER)
-    return None if STATED.match(bench.find_error(free.call_form, bench.x)) else free
