@@ -218,7 +218,7 @@ class _Stream:
             for norm in norms & self._walk(residual.kept, self._is_moved):
                 inner = norms & self.flow.walk_back([residual.added]) - {norm}
                 between = {n for n in inner if self._rests_on(n, norm)}
-                if self._is_given(norm) and not between:
+                if not between:
                     yield NORMED, residual.step
 
     def _passes_by(self, residual: Residual, norm: int) -> bool:
@@ -234,15 +234,8 @@ class _Stream:
         narrow = {*sources} - {*self._list_wide(number)}
         return self._kind(number) in FACTORS and len(sources) == 2 and len(narrow) == 1
 
-    def _is_given(self, norm: int) -> bool:
-        """Whether a norm is given the tokens of the layer."""
-        return self.given in self._walk(norm, self._is_moved_or_normed)
-
     def _is_moved(self, number: int) -> bool:
         """Whether a step moves tokens, or applies a gain or a shift."""
         kind = self._kind(number)
         alone = len(self._list_sources(number)) == 1
         return kind in NEUTRAL or (alone and (kind in FACTORS or kind in SUMS))
-
-    def _is_moved_or_normed(self, number: int) -> bool:
-        return self._is_moved(number) or self._is_norm(number)

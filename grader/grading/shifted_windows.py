@@ -28,7 +28,7 @@ from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.hypotheses import Sizes
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.contracts.contract import CONSTANT, Argument
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Contract
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.group import PropertyGroup
@@ -39,6 +39,8 @@ CASE = Case(
     batch=6, tokens=16, context_length=16, d_in=12, heads=2, head_dim=6, sharpness=2, seed=17
 )
 """two images of three windows, whose side is 4"""
+WINDOWS_OF_IMAGE = 3
+OF_IMAGES = (TokenAxes.WINDOWS, TokenAxes.ONE_WINDOW)
 SHIFTED = Claim(
     "shifted_windows_attend_within_regions",
     "Windows that are shifted attend within what belongs together, and are shifted back.",
@@ -58,12 +60,11 @@ def judge_shift(
     Raises SubmissionFailed if the class cannot be loaded, or if its process ends.
     """
     option = next((p for p in signature.constructor if SHIFT.fullmatch(p.name)), None)
-    if option is None or binding.contract.call_form.axes is not TokenAxes.WINDOWS:
+    if option is None or binding.contract.call_form.axes not in OF_IMAGES:
         return None
-    began, by = time.monotonic(), binding.contract.fit(CASE).side // 2
+    began, by = time.monotonic(), CASE.side // 2
     given = True if isinstance(option.default, bool) else by
-    shift = Argument(option.name, CONSTANT, default=given)
-    contract = replace(binding.contract, arguments=(*binding.contract.arguments, shift))
+    contract = _shift(binding.contract, Argument(option.name, CONSTANT, default=given))
     match = Match(contract, Sizes(CASE, {}))
     limits = settings.get_limits(settings.exercise)
     session = reading.start_successor(limits, by_hand=settings.by_hand)
@@ -73,6 +74,17 @@ def judge_shift(
         judged = _judge(bench, by)
     said = f"judged with its `{option.name}`, too: the windows of two images, shifted by {by}"
     return record_findings(reading, submission, signature.name, [judged], [said], began)
+
+
+def _shift(contract: Contract, shift: Argument) -> Contract:
+    """Return the contract with windows that are shifted, of which an image has several."""
+    sizes = CASE.side, CASE.side * WINDOWS_OF_IMAGE
+    arguments = (
+        replace(a, quantity=CONSTANT, default=sizes) if a.quantity == "sides" else a
+        for a in contract.arguments
+    )
+    form = replace(contract.call_form, axes=TokenAxes.WINDOWS)
+    return replace(contract, arguments=(*arguments, shift), call_form=form)
 
 
 def _judge(bench: Bench, by: int) -> JudgedClaim:

@@ -54,20 +54,20 @@ def iter_axes(
     shapes: Collection[tuple[int, ...]],
     failures: Sequence[str],
     *,
-    windowed: bool = False,
+    windowed: TokenAxes | None = None,
 ) -> Iterator[CallForm]:
     """Yield the forms of a call with the axes that the shapes of weights and failures allow.
 
-    A module with convolutions may take the width first, and one of square windows may take images.
-    Failures are those of earlier calls, to
-    which the forms that were yielded before have added.
+    A module with convolutions may take the width first, and one of square windows may take images
+    with the axes `windowed`. Failures are those of earlier calls, to which the forms that were
+    yielded before have added.
     """
     yield from forms
     for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
         if any(shape[2:] == kernel for shape in shapes):
             yield from (replace(form, axes=axes) for form in forms)
-    if windowed and any(map(FRAMED.search, failures)):
-        yield from (replace(form, axes=TokenAxes.WINDOWS) for form in forms)
+    if windowed is not None and any(map(FRAMED.search, failures)):
+        yield from (replace(form, axes=windowed) for form in forms)
     if any(map(FRAMED.search, failures)):
         yield from (replace(form, axes=TokenAxes.FRAMES) for form in forms)
 

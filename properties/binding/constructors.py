@@ -11,6 +11,10 @@ from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
+RESOLUTION = re.compile(
+    r"(\w+_)?res(olution)?|(img|image|feat(ure)?|map|input|grid)_?(size|shape|hw)|hw"
+)
+"""names of arguments for the height and the width of an image that is cut into windows"""
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """the axes of tokens that a function may take"""
 SIZES = (
@@ -55,6 +59,13 @@ class Constructor:
         fields = (field for a in self.arguments for field in a.fields)
         said = frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
         return said if not self.axes.are_cut else said | {"heads"}
+
+    @property
+    def axes_of_images(self) -> TokenAxes | None:
+        """The axes of images that may be cut into windows; None without the side of one."""
+        if "side" not in self.quantities:
+            return None
+        return TokenAxes.ONE_WINDOW if "sides" in self.quantities else TokenAxes.WINDOWS
 
     def adapt(self, form: CallForm) -> CallForm:
         """Return the call form of what is constructed: its axes, and what precedes its calls."""
@@ -111,9 +122,10 @@ def _iter_with_object(parameters: Sequence[SignatureParameter]) -> Iterator[Cons
 def iter_of_one_length(signature: Signature) -> Iterator[Constructor]:
     """Yield ways to construct a class that takes sequences of one length only.
 
-    Before its longest length, the argument may say the side, or the sides, of a window.
+    Before its longest length, the argument may say the side, or the sides, of a window. A class of
+    images of one size is given images of one window.
     """
-    for constructor in iter_suggested(signature):
+    for constructor in iter_suggested(_say_resolution(signature)):
         for sides in ("side", "sides"):
             own = replace(
                 constructor,
@@ -123,6 +135,15 @@ def iter_of_one_length(signature: Signature) -> Iterator[Constructor]:
             if own != constructor:
                 yield own
     yield from iter_suggested(signature)
+
+
+def _say_resolution(signature: Signature) -> Signature:
+    """Return the signature with the quantity of the height and the width of an image."""
+    own = tuple(
+        replace(p, quantity="sides") if RESOLUTION.fullmatch(p.name) and not p.has_default else p
+        for p in signature.constructor
+    )
+    return replace(signature, constructor=own)
 
 
 def _name_sides(argument: Argument, sides: str) -> Argument:

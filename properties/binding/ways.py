@@ -89,7 +89,7 @@ class Ways:
         forms = list(iter_forms_of(self.signature))
         for sizes in by_width.values():
             failures = () if self.probes else self.failures
-            windowed = "side" in built.constructor.quantities
+            windowed = built.constructor.axes_of_images
             shapes = built.shapes.values()
             for form in iter_axes(forms, shapes, failures, windowed=windowed):
                 yield sizes, form

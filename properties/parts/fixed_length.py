@@ -43,7 +43,7 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     """
     if not takes("side", "sides", "tokens")(contract):
         yield contract
-    elif contract.call_form.axes is TokenAxes.WINDOWS:
+    elif contract.call_form.axes in (TokenAxes.WINDOWS, TokenAxes.ONE_WINDOW):
         yield contract.with_sizes(SQUARES)
     elif contract.stores("W_rel"):
         yield contract if takes("tokens")(contract) else contract.with_sizes(_list_sizes(contract))

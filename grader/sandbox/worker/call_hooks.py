@@ -17,6 +17,7 @@ from headcheck.grader.sandbox.worker.given_masks import convert_mask, convert_nu
 from headcheck.grader.sandbox.worker.token_axes import (
     CUT,
     FRAMES,
+    ONE_WINDOW,
     WINDOWS,
     order_axes,
     restore_axes,
@@ -291,7 +292,7 @@ class CallHooks:
 
     def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
         """Return a result with its axes in the usual order if it has the axes of the tokens."""
-        if self.axes in (*CUT, FRAMES, WINDOWS):
+        if self.axes in (*CUT, FRAMES, WINDOWS, ONE_WINDOW):
             like = part.shape == self._order_axes(tokens).shape
         else:
             like = part.dim() == tokens.dim()

@@ -9,6 +9,8 @@ CUT = ("batch heads tokens width", "batch tokens heads width")
 """the orders of axes in which tokens are already split into heads"""
 WINDOWS = "batch height width channels"
 """the order of axes of images whose windows are sequences of the usual batch"""
+ONE_WINDOW = "batch rows columns channels"
+"""the order of axes of images each of which is one window, and a sequence of the usual batch"""
 FRAMES = "batch frames tokens width"
 """the order of axes in which a batch has frames; here they are sequences of the usual batch"""
 
@@ -26,6 +28,8 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
             return torch.unflatten(tokens.mT, -1, (rows, count // rows))
         case "batch height width channels" if tokens.dim() < 4:
             return lay_windows(tokens if tokens.dim() == 3 else tokens[None])
+        case "batch rows columns channels" if tokens.dim() < 4:
+            return lay_windows(tokens if tokens.dim() == 3 else tokens[None], alone=True)
         case "batch frames tokens width" if tokens.dim() == 3:
             return torch.unflatten(tokens, 0, (-1, 1 if len(tokens) % 2 else 2))
         case "batch heads tokens width":
@@ -35,12 +39,13 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
     return tokens
 
 
-def lay_windows(windows: Tensor) -> Tensor:
+def lay_windows(windows: Tensor, *, alone: bool = False) -> Tensor:
     """Lay square windows in one row for each image; of four or more, an even number makes two.
 
-    Raises ValueError if they are not square.
+    Windows that are alone have an image each. Raises ValueError if they are not square.
     """
-    side, images = math.isqrt(windows.shape[1]), 2 if len(windows) in range(4, 99, 2) else 1
+    side, count = math.isqrt(windows.shape[1]), len(windows)
+    images = count if alone else 2 if count > 2 and count % 2 == 0 else 1
     if side**2 != windows.shape[1]:
         raise ValueError(f"{windows.shape[1]} pixels are no square window")
     rows = windows.unflatten(1, (side, side)).unflatten(0, (images, -1))
@@ -69,6 +74,8 @@ def restore_axes(output: Tensor, axes: str) -> Tensor:
             return output.flatten(-2).mT
         case "batch height width channels" if output.dim() == 4:
             return cut_windows(output)
+        case "batch rows columns channels" if output.dim() == 4:
+            return output.flatten(1, 2)
         case "batch frames tokens width" if output.dim() == 4:
             return output.flatten(0, 1)
         case "batch heads tokens width" if output.dim() == 4:

@@ -78,6 +78,24 @@ def test_right_windows_are_judged_with_and_without_a_shift(
     assert plain.max_score > 100 and shifted.max_score == 10
 
 
+SIZED = SOURCE.replace("dim, num_heads,", "dim, input_resolution, num_heads,").replace(
+    "        b, h, c, d = x.shape\n        w, s",
+    "        b, h, c, d = x.shape\n        assert (h, c) == self.size\n        w, s",
+).replace("        self.qkv,", "        self.size = input_resolution\n        self.qkv,")
+"""the same class for images of one size"""
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [(SIZED, "passed"), (SIZED.replace("roll((s, s)", "roll((-s, -s)"), "failed")],
+)
+def test_a_class_for_images_of_one_size_is_given_these(
+    source: str, status: str, grade_all: "GradeAll"
+) -> None:
+    plain, shifted = grade_all(source)
+    assert (plain.status, shifted.status) == ("passed", status)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "got"),
     [
