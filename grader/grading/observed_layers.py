@@ -1,6 +1,5 @@
 """What a call of a class that uses attention shows, beside the attention itself."""
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -81,15 +80,16 @@ class ObservedLayer:
     remarks: tuple[str, ...] = ()
 
 
-def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> ObservedLayer | None:
+def observe_layer(probes: Iterable[CallProbe], signature: Signature) -> ObservedLayer | None:
     """Return what a call of a class shows; None if it uses no attention, or cannot be traced.
 
     Raises SubmissionFailed if its process ends.
     """
-    flow = trace_probe(probes[0]) if probes else None
-    if flow is None or len(flow.steps) >= MAX_STEPS:
+    probe = _choose(probes)
+    flow = None if probe is None else trace_probe(probe)
+    if probe is None or flow is None or len(flow.steps) >= MAX_STEPS:
         return None
-    probe, reached = probes[0], flow.walk_back(flow.returned)
+    reached = flow.walk_back(flow.returned)
     attends = [n for n in sorted(reached) if flow.steps[n].kind in SOFTMAXES]
     if not attends:
         return None
@@ -104,12 +104,22 @@ def observe_layer(probes: Sequence[CallProbe], signature: Signature) -> Observed
     )
 
 
+def _choose(probes: Iterable[CallProbe]) -> CallProbe | None:
+    """Return the first call; if it requires a mask, the first one whose mask does not hide all."""
+    first = None
+    for probe in probes:
+        first = first or probe
+        if not first.form.mask.required or all(map(_is_finite, probe.seen.outputs)):
+            return probe
+    return first
+
+
 def call_and_observe(subject: Subject, signature: Signature) -> ObservedLayer | None:
     """Return what the first call of a class shows that returns; None as `observe_layer` does."""
     ways = Ways(subject, signature)
     every = build_all(subject, signature, ways.failures, iter_suggested)
     called = (probe for built in every for probe in ways.iter_probes(built))
-    return observe_layer(list(itertools.islice(called, 1)), signature)
+    return observe_layer(called, signature)
 
 
 def observe_with_options(

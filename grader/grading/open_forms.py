@@ -12,7 +12,7 @@ from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.open_mode import make_open_target
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.properties.binding.binding import Binding
-from headcheck.properties.binding.calls import keep_one_mask, list_mask_names
+from headcheck.properties.binding.calls import keep_one_mask, list_mask_names, list_masks_of_others
 from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.intent import CAUSAL_OPTION
 from headcheck.properties.binding.signature import Signature
@@ -88,7 +88,8 @@ def _list_other_masks(signature: Signature, binding: Binding) -> list[str]:
         return []
     judged = contract.call_form.mask.argument or names[0]
     optional = {parameter.name for parameter in signature.call if parameter.has_default}
-    others = (name for name in names if name != judged and name in optional)
+    left_out = {judged, *list_masks_of_others(signature.call)}
+    others = (name for name in names if name in optional - left_out)
     return [name for name in others if not OF_OTHERS.fullmatch(name.lower())]
 
 

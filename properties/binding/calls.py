@@ -45,6 +45,10 @@ AXES = (None, 4, 3, 2)
 """the numbers of axes of a mask to try; None means any number that broadcasts"""
 
 
+COMMON_WORDS = {
+    "attention", "attn", "key", "keys", "padding", "hidden", "states", "mask", "use", "return"
+}  # fmt: skip
+"""words in the names of masks and inputs that do not say to what they belong"""
 FRAMED = re.compile(r"expected 4[ ,]", re.IGNORECASE)
 """in an error of a class whose tokens have an axis for frames"""
 
@@ -193,6 +197,20 @@ def list_mask_names(parameters: Sequence[SignatureParameter]) -> list[str]:
     """Return the names of the parameters that take masks."""
     roles = zip(parameters, guess_roles(parameters), strict=True)
     return [p.name for p, role in roles if role == "mask"]
+
+
+def list_masks_of_others(parameters: Sequence[SignatureParameter]) -> list[str]:
+    """Return the names of masks that are of an optional input: the two share a word."""
+    masks = list_mask_names(parameters)
+    given = (p for p in parameters if p.has_default and p.default is None)
+    optional = [p.name for p in given if p.name not in masks]
+    words = {word for name in optional for word in _list_words(name)}
+    return [name for name in masks if words & {*_list_words(name)}]
+
+
+def _list_words(name: str) -> list[str]:
+    """Return the words of a name that say whose input or mask it is."""
+    return [word for word in name.lower().split("_") if word and word not in COMMON_WORDS]
 
 
 def keep_one_mask(signature: Signature, name: str) -> Signature:

@@ -41,6 +41,9 @@ OWN_TOKEN = re.compile(
 )
 """words that say that the tokens of a window include the one that looks"""
 
+ZERO_PADDING = re.compile(r"(?=.*\b(pad|mask|invalid|output|result))(?=.*\bzero)", re.IGNORECASE)
+"""words that say that the outputs of padding are zero"""
+
 _NAMES = {"q": r"q(uer(y|ies))?", "k": r"k(eys?)?", "v": r"v(alues?)?"}
 FUSED = re.compile(
     r"\b(fused?|packed|columns?|rows?|stored?|stores|ordered|order|concatenated|stacked)\b",
@@ -100,6 +103,12 @@ def quote_own_token(signature: Signature) -> str:
     said = f"{signature.doc}\n{signature.called_doc}"
     sentences = (found.group().strip() for found in SENTENCE.finditer(said))
     return next((each for each in sentences if OWN_TOKEN.search(each)), "")
+
+
+def quote_zero_padding(signature: Signature) -> str:
+    """Return the words that say that the outputs of padding are zero; "" if none do."""
+    sentences = (found.group().strip() for found in SENTENCE.finditer(signature.doc))
+    return next((each for each in sentences if ZERO_PADDING.match(each)), "")
 
 
 def find_stated_order(signature: Signature) -> tuple[str, str] | None:

@@ -21,7 +21,7 @@ from headcheck.properties.binding.followed_masks import (
     follows,
     iter_conventions,
 )
-from headcheck.properties.binding.intent import find_stated_polarity
+from headcheck.properties.binding.intent import find_stated_polarity, quote_zero_padding
 from headcheck.properties.binding.mistaken_masks import find_unfollowed
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
@@ -69,6 +69,10 @@ def settle_mask(bench: Bench) -> Settled:
     if other is not None:
         settled = claim_mask(bench, other)
         return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
+    said = quote_zero_padding(bench.signature)
+    if said and _zeroes_padding(bench, form, name):
+        text = "its mask hides padding, whose outputs are zero, as it says"
+        return bench.settled.add(f"{text}: “{said}”")
     errors = {} if required else _list_errors(bench, form, name)
     if errors:
         return _blame_errors(bench, name, errors)
@@ -80,6 +84,18 @@ def settle_mask(bench: Bench) -> Settled:
         text = f"its `{name}` hides later tokens; any other effect of it is not judged"
         return bench.settled.add(text)
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
+
+
+def _zeroes_padding(bench: Bench, form: CallForm, name: str) -> bool:
+    """Whether masks of padding are followed, and the outputs of padding are zero."""
+    for convention in iter_conventions(name, form):
+        if convention.keys_only or convention.given_as is MaskSource.LENGTHS:
+            of_keys = replace(convention, keys_only=True, required=form.mask.required)
+            own, masks = replace(form, mask=of_keys), draw_masks(bench, of_keys)
+            rows = ((keep, bench.compute(keep).output * keep[:, 0].mT) for keep in masks)
+            if all(is_close(bench.call(own, bench.x, keep), right) for keep, right in rows):
+                return True
+    return False
 
 
 def _blame_errors(bench: Bench, name: str, errors: Mapping[str, CallForm]) -> Settled:

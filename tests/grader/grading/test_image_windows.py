@@ -78,10 +78,14 @@ def test_right_windows_are_judged_with_and_without_a_shift(
     assert plain.max_score > 100 and shifted.max_score == 10
 
 
-SIZED = SOURCE.replace("dim, num_heads,", "dim, input_resolution, num_heads,").replace(
-    "        b, h, c, d = x.shape\n        w, s",
-    "        b, h, c, d = x.shape\n        assert (h, c) == self.size\n        w, s",
-).replace("        self.qkv,", "        self.size = input_resolution\n        self.qkv,")
+SIZED = (
+    SOURCE.replace("dim, num_heads,", "dim, input_resolution, num_heads,")
+    .replace(
+        "        b, h, c, d = x.shape\n        w, s",
+        "        b, h, c, d = x.shape\n        assert (h, c) == self.size\n        w, s",
+    )
+    .replace("        self.qkv,", "        self.size = input_resolution\n        self.qkv,")
+)
 """the same class for images of one size"""
 
 

@@ -101,6 +101,12 @@ class Model(nn.Module):
 """
 
 
+MASKED = OF_TORCH.format(option=", batch_first=True", step="").replace(
+    "forward(self, x)", "forward(self, x, pad)"
+)
+"""a layer that requires a mask of padding"""
+
+
 def try_to_observe(source: str, name: str) -> ObservedLayer | None:
     subject, signature = open_class(HEAD + source, name)
     search = BindingSearch(subject, set_given_aside(signature), steps=MAX_STEPS - 300)
@@ -132,9 +138,19 @@ def describe(source: str) -> dict[str, LayerCode]:
         (OWN + MODEL.format(result="self.head(x)"), "Model"),
         (OWN + MODEL.format(result="self.head(x.mean(1))"), "Model"),
         (OF_TORCH.format(option=", batch_first=True", step=ALL_SEE), "Layer"),
+        (MASKED.replace("attn_mask=hidden", "key_padding_mask=pad"), "Layer"),
         (OF_TORCH.format(option=", batch_first=True", step=CAUSAL.format("triu(1)")), "Layer"),
     ],
-    ids=["pre-norm", "post-norm", "stack", "model", "classifier", "of torch", "of torch, causal"],
+    ids=[
+        "pre-norm",
+        "post-norm",
+        "stack",
+        "model",
+        "classifier",
+        "of torch",
+        "masked",
+        "of torch, causal",
+    ],
 )
 def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
     layer = observe(source, name)

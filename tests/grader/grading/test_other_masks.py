@@ -118,6 +118,21 @@ def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(
     assert any("`head_mask`" in text and "not judged" in text for text in told)
 
 
+def test_a_mask_of_an_optional_context_is_not_asked_of_calls_without_one(
+    grade_text: "GradeText",
+) -> None:
+    """Once it was said to have no effect."""
+    source = CLASS.replace("attn_mask=None)", "attn_mask=None, context=None, context_mask=None)")
+    source = source.replace(
+        "        out = torch", "        out = attn_mask if context_mask else torch"
+    )
+    assert "context_mask else" in source
+    record = grade_text(source)
+    assert record.status == "passed"
+    told = [note.message for note in record.notes]
+    assert any("`context` and `context_mask` of its calls keep" in text for text in told)
+
+
 BIASED = ONE_MASK.replace("attn_mask=None", "score_bias").replace(
     f"        if attn_mask is not None:\n            scores = scores.{MASKED}\n",
     "        scores = scores + score_bias\n",
@@ -243,6 +258,25 @@ def test_lengths_that_causal_attention_misreads_fail(grade_text: "GradeText") ->
     record = grade_text(LENGTHS.replace("shown & (", "shown | ("))
     assert record.status == "failed"
     assert "how many of the first keys may be attended to" in str(record.notes)
+
+
+ZEROED = (
+    LENGTHS.replace("lengths=None", "lengths")
+    .replace(".tril()", "")
+    .replace("flatten(2))", "flatten(2)) * (torch.arange(t) < lengths[:, None])[..., None]")
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "status"), [("The outputs of padding are zero.", "passed"), ("Attends.", "failed")]
+)
+def test_outputs_of_padding_are_zero_if_a_class_says_so(
+    said: str, status: str, grade_text: "GradeText"
+) -> None:
+    source = ZEROED.replace("Module):", f'Module):\n    """{said}"""\n')
+    record = grade_text(source)
+    assert record.status == status
+    assert (f"as it says: “{said[:-1]}”" in str(record.notes)) is (status == "passed")
 
 
 def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> None:
