@@ -37,7 +37,13 @@ from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
 from headcheck.grader.grading.open_forms import FormJudge
-from headcheck.grader.grading.other_form import find_difference, say_exercise
+from headcheck.grader.grading.other_form import (
+    find_difference,
+    is_foreign,
+    say_beyond,
+    say_exercise,
+    takes_more,
+)
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
@@ -211,8 +217,10 @@ class _Grading:
         with contextlib.suppress(SubmissionFailed):  # then it fails again when it is judged
             self.unwritten = find_unwritten(self.session, targets[:MAX_DEFINITIONS])
         follow_ups = (*FOLLOW_UPS, self._use_own_terms, repeat_alone)
-        graded = (self._grade_one(target, follow_ups) for target in targets[:MAX_DEFINITIONS])
-        records = [record for record in graded if record is not None]
+        judged = [(each, self._grade_one(each, follow_ups)) for each in targets[:MAX_DEFINITIONS]]
+        records = [record for _, record in judged if record is not None]
+        more = (self._grade_beyond(each, record) for each, record in judged if record is not None)
+        records += [record for record in more if record is not None]
         if len(targets) > MAX_DEFINITIONS:
             left_out = targets[MAX_DEFINITIONS:]
             records.append(record_left_out(self.submission, self.settings, left_out))
@@ -226,6 +234,17 @@ class _Grading:
             return record
         assert signature is not None and binding is not None
         return self._judge_forms(signature, binding, record)
+
+    def _grade_beyond(self, target: Target, record: SubmissionRecord) -> SubmissionRecord | None:
+        """Return the record of a right answer whose calls take more, if that is wrong."""
+        signature = self.signatures.get(target.name)
+        whole = self.settings.exercise is None and record.exercise != open_mode.SLUG
+        right = whole and record.status == Status.PASSED.value
+        if not right or signature is None or not takes_more(signature, target.exercise.contract):
+            return None
+        binding = self._recognise_alone(signature)
+        judged = binding and self._judge_forms(signature, say_beyond(binding, target.exercise.slug))
+        return judged if judged and judged.status != Status.PASSED.value else None
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of definitions that are recognised by their behaviour."""
@@ -321,7 +340,9 @@ class _Grading:
             return None
         judged.live.restart()
         binding = self._recognise(signature)
-        foreign = resembles or (not asked and self._is_foreign(target))
+        foreign = resembles or (
+            not asked and is_foreign(target.exercise.contract, self.unrecognised.get(target.name))
+        )
         if binding is None and foreign and differs and self.failure is None:
             self.unrelated[target.name] = target.exercise
         if binding is None or not differs.allows(binding, asked=asked):
@@ -351,17 +372,6 @@ class _Grading:
         self.unrecognised[signature.name] = found
         return None
 
-    def _is_foreign(self, target: Target) -> bool:
-        """Whether nothing is known of an unrecognised class, or no weight is named as asked."""
-        found = self.unrecognised.get(target.name)
-        if found is None or found.lacks_import:
-            return found is not None
-        asked, own = (
-            {_simplify(path) for path in paths}
-            for paths in ((m.path for m in target.exercise.contract.mappings), found.paths)
-        )
-        return bool(own) and not asked & own
-
     def _recognise_alone(self, signature: Signature) -> Binding | None:
         """Return a class's binding; if headcheck fails here, other classes still get verdicts."""
         recognise = functools.partial(self._recognise, signature)
@@ -380,8 +390,3 @@ class _Grading:
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)
-
-
-def _simplify(path: str) -> str:
-    """Return a path of a weight without what people write in several ways: `W_q` is `wq`."""
-    return path.replace("_", "").lower()

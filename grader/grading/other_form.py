@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.grader.grading.attempts import Judgement, Repair
-from headcheck.properties.binding.binding import Binding
-from headcheck.properties.binding.vocabulary import guess_quantity
+from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.vocabulary import guess_quantity, list_given
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import (
@@ -124,9 +125,38 @@ def _adds_layers(verdicts: Sequence[Verdict]) -> bool:
     return more and it_equals_the_equation in failed
 
 
+def is_foreign(asked: Contract, found: NotBound | None) -> bool:
+    """Whether nothing is known of an unrecognised class, or no weight is named as asked."""
+    if found is None or found.lacks_import:
+        return found is not None
+    wanted = {_simplify(mapping.path) for mapping in asked.mappings}
+    own = {_simplify(path) for path in found.paths}
+    return bool(own) and not wanted & own
+
+
+def _simplify(path: str) -> str:
+    """Return a path of a weight without what people write in several ways: `W_q` is `wq`."""
+    return path.replace("_", "").lower()
+
+
+def takes_more(signature: Signature, contract: Contract) -> bool:
+    """Whether calls take an option for a cache or the like, which an exercise does not ask for."""
+    form = contract.call_form
+    asked = {*(form.given or ()), *(form.without_weights or ())}
+    asked |= set() if form.cache is None else {form.cache.argument}
+    options = (p.name for p in signature.call if p.has_default and p.name not in asked)
+    return any(map(list_given, options))
+
+
 def say_exercise(binding: Binding, slug: str) -> Binding:
     """Return a binding that says which exercise a class with more layers could answer."""
     remark = f"it is named as in `{slug}`, but has more layers: to judge it by that, add --exercise"
+    return replace(binding, remarks=(*binding.remarks, remark))
+
+
+def say_beyond(binding: Binding, slug: str) -> Binding:
+    """Return a binding that says that a class answers an exercise, and takes more."""
+    remark = f"it answers `{slug}`, which does not ask for all that its calls take"
     return replace(binding, remarks=(*binding.remarks, remark))
 
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
-from headcheck.properties.binding.calls import guess_all_taken, list_taken
+from headcheck.properties.binding.calls import guess_all_taken, list_mask_names, list_taken
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
@@ -107,7 +107,8 @@ def _judge(bench: Bench, contract: Contract) -> _Use:
     if output is not None and alone and not is_close(alone, output[:, BEGINNING:], place):
         return _Use.USED
     cache = contract.call_form.cache
-    return _Use.NONE if cache and cache.made_by in EMPTY else _Use.IDLE
+    unsure = cache and (cache.made_by in EMPTY or not _names_cache(cache.argument))
+    return _Use.NONE if unsure else _Use.IDLE
 
 
 def _find_kept_cache(bench: Bench) -> Contract | None:
@@ -149,11 +150,20 @@ def _iter_placed(bench: Bench, cache: CacheConvention) -> Iterator[Contract]:
 
 
 def _find_argument(bench: Bench) -> str | None:
-    """Return the argument of a call that takes a cache, and is None in a first call."""
-    given = bench.contract.call_form.given or {}
-    optional = [p for p in bench.signature.call if p.has_default and p.default is None]
-    named = [*(p.name for p in optional), *(n for n, kind in given.items() if kind is Given.NONE)]
-    return next((name for name in named if CACHE.fullmatch(name.lower())), None)
+    """Return the argument of a call that takes a cache, and is None in a first call.
+
+    It may have any name if it is the only one beside a mask.
+    """
+    given, masks = bench.contract.call_form.given or {}, list_mask_names(bench.signature.call)
+    optional = [p.name for p in bench.signature.call if p.has_default and p.default is None]
+    every = [*optional, *(n for n, kind in given.items() if kind is Given.NONE)]
+    others = [name for name in every if name not in masks]
+    named = next((name for name in others if _names_cache(name)), None)
+    return others[0] if named is None and len(others) == 1 else named
+
+
+def _names_cache(name: str) -> bool:
+    return CACHE.fullmatch(name.lower()) is not None
 
 
 def _is_told_places(bench: Bench) -> bool:
@@ -188,7 +198,8 @@ def _iter_conventions(bench: Bench) -> Iterator[CacheConvention]:
                 own = CacheConvention(parameter.name, made_by=maker.name)
                 yield replace(own, reset_takes=takes or None)
     name = _find_argument(bench)
-    for made_by, place in itertools.product((None, *EMPTY), PLACES if name is not None else ()):
+    starts = (None, *EMPTY) if _names_cache(name or "") else (None,)
+    for made_by, place in itertools.product(starts, PLACES if name is not None else ()):
         yield CacheConvention(name or "", place, made_by=made_by)
 
 

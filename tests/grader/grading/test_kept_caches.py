@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+    from tests.grader.conftest import GradeAll, GradeText
 
 KEEPS = """\
 import torch
@@ -40,6 +40,40 @@ class Decoder(nn.Module):
         future = torch.ones(n, n + seen, dtype=torch.bool, device=x.device).triu(1 + seen)
         scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
         return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, n, d))
+"""
+ANSWER = """\
+import torch
+from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads:
+            raise ValueError("d_out must be a multiple of num_heads")
+        self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.past = None
+
+    def reset_cache(self):
+        self.past = None
+
+    def forward(self, x, use_cache=False):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for layer in (self.W_query, self.W_key, self.W_value)
+        )
+        if use_cache:
+            if self.past is not None:
+                k, v = (torch.cat([old, new], 2) for old, new in zip(self.past, (k, v)))
+            self.past = k, v
+        seen = k.shape[2] - q.shape[2]
+        future = torch.ones_like(q @ k.mT, dtype=torch.bool).triu(1 + seen)
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
+        return self.out_proj((self.dropout(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2))
 """
 CROSS = """\
 import torch
@@ -84,6 +118,39 @@ def test_a_mistake_of_a_kept_cache_fails(grade_text: "GradeText", right: str, wr
     record = grade_text(KEEPS.replace(right, wrong))
     failed = {p.group for p in record.properties if p.status not in ("passed", "not_tried")}
     assert "cache" in failed
+
+
+def test_what_an_answer_takes_beyond_its_exercise_is_judged_too(grade_all: "GradeAll") -> None:
+    [right] = grade_all(ANSWER)
+    assert (right.exercise, right.status) == ("multi_head_attention", "passed")
+    answer, beyond = grade_all(ANSWER.replace(".triu(1 + seen)", ".triu(1)"))
+    assert (answer.exercise, answer.status) == ("multi_head_attention", "passed")
+    assert (beyond.exercise, beyond.status) == ("attention", "failed")
+    said = "it answers `multi_head_attention`, which does not ask for all that its calls take"
+    assert said in [note.message for note in beyond.notes]
+
+
+NAMELESS = (
+    KEEPS.replace("use_cache=False", "kv=None")
+    .replace("self.past", "kv")
+    .replace(
+        "        if use_cache:\n            if kv is not None:\n"
+        "                k = torch.cat([kv[0], k], dim=2)\n"
+        "                v = torch.cat([kv[1], v], dim=2)\n            kv = k, v\n",
+        "        if kv is not None:\n"
+        "            k, v = (torch.cat(each, 2) for each in zip(kv, (k, v)))\n",
+    )
+    .replace("reshape(b, n, d))", "reshape(b, n, d)), (k, v)")
+    .replace("        kv = None\n\n    def forget(self):\n        kv = None\n", "")
+)
+
+
+def test_a_cache_may_be_an_argument_of_any_name(grade_text: "GradeText") -> None:
+    assert "forget" not in NAMELESS and "zip(kv" in NAMELESS
+    right, wrong = (grade_text(each) for each in (NAMELESS, NAMELESS.replace("1 + seen", "1")))
+    assert (right.status, wrong.status) == ("passed", "failed")
+    assert "cache" in {prop.group for prop in right.properties}
+    assert "its `kv` takes what an earlier call returned" in str(right.notes)
 
 
 def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: "GradeText") -> None:
