@@ -24,6 +24,7 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import definitions, infer, open_mode
 from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
+from headcheck.grader.grading.context_masks import find_context_mask
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
     DefinitionGrader,
@@ -44,10 +45,11 @@ from headcheck.grader.grading.other_form import (
     say_exercise,
     takes_more,
 )
+from headcheck.grader.grading.questions import judge_question
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.shifted_windows import judge_shift
+from headcheck.grader.grading.shifted_windows import find_shift
 from headcheck.grader.grading.ungraded import (
     MAX_DEFINITIONS,
     explain_load_error,
@@ -277,18 +279,22 @@ class _Grading:
         judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole)
         run = functools.partial(judge.judge, self.layers)
         made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
-        made += filter(None, map(self._grade_shift, records))
+        made += filter(None, map(self._ask_further, records))
         for record in made:
             self.unrecognised.pop(record.name or "", None)
         return made
 
-    def _grade_shift(self, record: SubmissionRecord) -> SubmissionRecord | None:
-        """Return the record of shifted windows, if right windows of this class can be shifted."""
+    def _ask_further(self, record: SubmissionRecord) -> SubmissionRecord | None:
+        """Return the record of one more claim, if a class is right and has more to be asked."""
         name = record.name or ""
         if name not in self.bindings or record.status != Status.PASSED.value:
             return None
-        given = self.session, self.submission, self.settings, self.signatures[name]
-        run = functools.partial(judge_shift, *given, self.bindings[name])
+        about = self.signatures[name], self.bindings[name].contract
+        question = find_shift(*about) or find_context_mask(*about)
+        if question is None:
+            return None
+        given = self.session, self.submission, self.settings, self.signatures[name], question
+        run = functools.partial(judge_question, *given)
         with contextlib.suppress(SubmissionFailed):
             return fault.contain(run, None, SandboxError, BadContract, SubmissionFailed)
         return None

@@ -7,26 +7,17 @@ Within a window only what belongs together attends to each other.
 Source: Liu et al. 2021, Swin Transformer, section 3.2 (arXiv:2103.14030).
 """
 
-import contextlib
+import functools
 import re
-import time
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.claim_records import record_findings
 from headcheck.grader.grading.claims import Claim, JudgedClaim
-from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import Submission
-from headcheck.grader.report.records import SubmissionRecord
-from headcheck.grader.sandbox.grader_side.session import Session
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.grading.questions import Question
 from headcheck.grader.sandbox.worker.token_axes import cut_windows, lay_windows
-from headcheck.properties.binding.bench import Bench, Settled, is_close
-from headcheck.properties.binding.binding import Binding
-from headcheck.properties.binding.hypotheses import Sizes
-from headcheck.properties.binding.search import Match
+from headcheck.properties.binding.bench import Bench, is_close
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Contract
 from headcheck.properties.terms.call_form import TokenAxes
@@ -48,32 +39,16 @@ SHIFTED = Claim(
 )
 
 
-def judge_shift(
-    reading: Session,
-    submission: Submission,
-    settings: Settings,
-    signature: Signature,
-    binding: Binding,
-) -> SubmissionRecord | None:
-    """Return the record of a class whose windows can be shifted; None if they cannot.
-
-    Raises SubmissionFailed if the class cannot be loaded, or if its process ends.
-    """
+def find_shift(signature: Signature, contract: Contract) -> Question | None:
+    """Return the question whether windows are shifted rightly; None if they cannot be shifted."""
     option = next((p for p in signature.constructor if SHIFT.fullmatch(p.name)), None)
-    if option is None or binding.contract.call_form.axes not in OF_IMAGES:
+    if option is None or contract.call_form.axes not in OF_IMAGES:
         return None
-    began, by = time.monotonic(), CASE.side // 2
+    by = CASE.side // 2
     given = True if isinstance(option.default, bool) else by
-    contract = _shift(binding.contract, Argument(option.name, CONSTANT, default=given))
-    match = Match(contract, Sizes(CASE, {}))
-    limits = settings.get_limits(settings.exercise)
-    session = reading.start_successor(limits, by_hand=settings.by_hand)
-    with contextlib.closing(session):
-        session.load(signature.name)
-        bench = Bench(ChannelSubject(session), signature, match, Settled(contract), CASE)
-        judged = _judge(bench, by)
+    shifted = _shift(contract, Argument(option.name, CONSTANT, default=given))
     said = f"judged with its `{option.name}`, too: the windows of two images, shifted by {by}"
-    return record_findings(reading, submission, signature.name, [judged], [said], began)
+    return Question(shifted, CASE, functools.partial(_judge, by=by), said)
 
 
 def _shift(contract: Contract, shift: Argument) -> Contract:

@@ -57,8 +57,8 @@ def settle_mask(bench: Bench) -> Settled:
     if name is None:
         return bench.settled
     if bench.contract.call_form.joins_queries:
-        return bench.settled.add(f"its `{name}` is not judged: it may be of the context alone")
-    form = _add_mask(bench, name)
+        return bench.settled  # it may be of the context alone
+    form = add_mask(bench, name)
     required = bench.contract.call_form.mask.required
     every = itertools.chain(_iter_turns(bench, form), iter_conventions(name, form))
     for convention in every:
@@ -140,7 +140,7 @@ def _list_errors(bench: Bench, form: CallForm, name: str) -> dict[str, CallForm]
     return errors
 
 
-def _add_mask(bench: Bench, name: str) -> CallForm:
+def add_mask(bench: Bench, name: str) -> CallForm:
     """Return the call form with a mask, by name if what stands before it is not an input."""
     own = bench.contract.call_form
     whole = next(f.inputs for f in iter_forms_of(bench.signature) if "mask" in f.inputs)

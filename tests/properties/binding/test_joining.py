@@ -50,7 +50,7 @@ def test_frames_of_a_batch_may_have_an_axis() -> None:
     assert form.axes is TokenAxes.FRAMES and form.joins_queries
 
 
-def test_a_mask_beside_joined_tokens_is_not_judged() -> None:
+def test_a_mask_beside_joined_tokens_is_no_part_of_the_contract() -> None:
     mask = textwrap.dedent("""
     if mask is not None:
         shown = F.pad(mask, (0, latents.shape[1]), value=True)
@@ -60,7 +60,6 @@ def test_a_mask_beside_joined_tokens_is_not_judged() -> None:
     source = make(call="x, latents, mask=None", inputs=joined, before=JOIN, mask=mask)
     found = must_bind(source)
     assert not found.contract.has(C.PADDING)
-    assert any("of the context alone" in remark for remark in found.remarks)
 
 
 def test_what_is_wrong_beside_joined_tokens_is_named() -> None:
