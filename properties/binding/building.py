@@ -78,7 +78,8 @@ def build_all(
         if built is not None and _may_be_windowed(signature, built):
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
             unseen = tuple(a for a in completed.arguments if a.quantity in UNSEEN)
-            key = (shapes, unseen, completed.square, completed.axes)
+            shared = "kv_heads" in completed.quantities
+            key = (shapes, unseen, shared, completed.square, completed.axes)
             if key not in seen:
                 seen.add(key)
                 yield built

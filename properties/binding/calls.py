@@ -73,6 +73,8 @@ def iter_axes(
     if windowed is not None and any(map(FRAMED.search, failures)):
         yield from (replace(form, axes=windowed) for form in forms)
     if any(map(FRAMED.search, failures)):
+        beside = [form for form in forms if "context" in form.inputs]
+        yield from (replace(form, axes=TokenAxes.IMAGE_BESIDE_CONTEXT) for form in beside)
         yield from (replace(form, axes=TokenAxes.FRAMES) for form in forms)
 
 

@@ -31,6 +31,8 @@ SCALES = ("scale", "temperature")
 """what an argument for the scale of scores may be: a factor, or a divisor"""
 RELATIVE = re.compile(r"rel(ative)?_(\w+_)?(bias|table)")
 """names of options for a part that a class must then have"""
+GROUPS = re.compile(r"((num|n|norm|gn)_?)*groups?")
+"""names of arguments for the groups of heads that share keys, or those of a norm"""
 OF_QUERIES = re.compile(r"q(uer(y|ies))?_?(dim|size|width|features)|(d_?|dim_?)q(uery)?")
 """names of arguments for the width of what queries are made of, beside that of a context"""
 
@@ -92,13 +94,18 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     if variables:
         together = _resolve_widths([*passed, *variables])
         yield from (_split(each, len(passed)) for each in dict.fromkeys(together))
-    optional = _list_passed(signature.constructor, optional=True)
-    together = itertools.chain(_resolve_widths(passed), _resolve_widths(optional))
+    larger = _list_passed(signature.constructor, optional=True)
+    together = itertools.chain(_resolve_widths(passed), _resolve_widths(larger))
     yield from dict.fromkeys(together)
-    optional_configs = {p.name for p in signature.constructor if p.has_default}
-    rest = [a for a in passed if a.quantity != "config" or a.name not in optional_configs]
-    if rest != passed:  # it may take only a config that the submission makes
+    optional = {p.name for p in signature.constructor if p.has_default}
+    rest = [a for a in passed if a.name not in optional or not _may_mislead(a)]
+    if rest != passed:
         yield from _resolve_widths(rest)
+
+
+def _may_mislead(argument: Argument) -> bool:
+    """Whether an optional argument may be a config of the submission, or the groups of a norm."""
+    return argument.quantity == "config" or GROUPS.fullmatch(argument.name.lower()) is not None
 
 
 def _iter_with_object(parameters: Sequence[SignatureParameter]) -> Iterator[Constructor]:

@@ -44,6 +44,11 @@ OWN_TOKEN = re.compile(
 ZERO_PADDING = re.compile(r"(?=.*\b(pad|mask|invalid|output|result))(?=.*\bzero)", re.IGNORECASE)
 """words that say that the outputs of padding are zero"""
 
+SELF_LOOPS = re.compile(
+    r"\bself[- ]?loops?\b|\bown value\b|\b(sees?|attends? to) itself\b", re.IGNORECASE
+)
+"""words that say that a token sees itself, whatever the mask says"""
+
 _NAMES = {"q": r"q(uer(y|ies))?", "k": r"k(eys?)?", "v": r"v(alues?)?"}
 FUSED = re.compile(
     r"\b(fused?|packed|columns?|rows?|stored?|stores|ordered|order|concatenated|stacked)\b",
@@ -100,15 +105,23 @@ def find_causal_option(signature: Signature) -> str | None:
 
 def quote_own_token(signature: Signature) -> str:
     """Return the words that say that a window counts the token itself; "" if none do."""
-    said = f"{signature.doc}\n{signature.called_doc}"
-    sentences = (found.group().strip() for found in SENTENCE.finditer(said))
-    return next((each for each in sentences if OWN_TOKEN.search(each)), "")
+    return _quote(f"{signature.doc}\n{signature.called_doc}", OWN_TOKEN)
 
 
 def quote_zero_padding(signature: Signature) -> str:
     """Return the words that say that the outputs of padding are zero; "" if none do."""
-    sentences = (found.group().strip() for found in SENTENCE.finditer(signature.doc))
-    return next((each for each in sentences if ZERO_PADDING.match(each)), "")
+    return _quote(signature.doc, ZERO_PADDING)
+
+
+def quote_self_loops(signature: Signature) -> str:
+    """Return the words that say that a token sees itself; "" if none do."""
+    return _quote(signature.doc, SELF_LOOPS)
+
+
+def _quote(said: str, words: re.Pattern[str]) -> str:
+    """Return the first sentence with such words; "" if there is none."""
+    sentences = (found.group().strip() for found in SENTENCE.finditer(said))
+    return next((each for each in sentences if words.search(each)), "")
 
 
 def find_stated_order(signature: Signature) -> tuple[str, str] | None:

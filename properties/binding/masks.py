@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import (
     MASK_CONVENTIONS,
@@ -21,7 +24,11 @@ from headcheck.properties.binding.followed_masks import (
     follows,
     iter_conventions,
 )
-from headcheck.properties.binding.intent import find_stated_polarity, quote_zero_padding
+from headcheck.properties.binding.intent import (
+    find_stated_polarity,
+    quote_self_loops,
+    quote_zero_padding,
+)
 from headcheck.properties.binding.mistaken_masks import find_unfollowed
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
@@ -69,10 +76,9 @@ def settle_mask(bench: Bench) -> Settled:
     if other is not None:
         settled = claim_mask(bench, other)
         return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
-    said = quote_zero_padding(bench.signature)
-    if said and _zeroes_padding(bench, form, name):
-        text = "its mask hides padding, whose outputs are zero, as it says"
-        return bench.settled.add(f"{text}: “{said}”")
+    said = _quote_exception(bench, form, name)
+    if said:
+        return bench.settled.add(f"its mask is followed but for what it says: “{said}”")
     errors = {} if required else _list_errors(bench, form, name)
     if errors:
         return _blame_errors(bench, name, errors)
@@ -86,16 +92,28 @@ def settle_mask(bench: Bench) -> Settled:
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
-def _zeroes_padding(bench: Bench, form: CallForm, name: str) -> bool:
-    """Whether masks of padding are followed, and the outputs of padding are zero."""
-    for convention in iter_conventions(name, form):
-        if convention.keys_only or convention.given_as is MaskSource.LENGTHS:
-            of_keys = replace(convention, keys_only=True, required=form.mask.required)
-            own, masks = replace(form, mask=of_keys), draw_masks(bench, of_keys)
-            rows = ((keep, bench.compute(keep).output * keep[:, 0].mT) for keep in masks)
-            if all(is_close(bench.call(own, bench.x, keep), right) for keep, right in rows):
-                return True
-    return False
+def _quote_exception(bench: Bench, form: CallForm, name: str) -> str:
+    """Return the words of a class that say where it does not follow its masks; "" if none do.
+
+    The outputs of padding may be zero, or a token may see itself.
+    """
+    zeros, own = quote_zero_padding(bench.signature), quote_self_loops(bench.signature)
+    for convention in iter_conventions(name, form) if zeros or own else ():
+        of_keys = convention.keys_only or convention.given_as is MaskSource.LENGTHS
+        mask = replace(convention, keys_only=of_keys, required=form.mask.required)
+        masks = list(draw_masks(bench, mask))
+        got = [bench.call(replace(form, mask=mask), bench.x, keep) for keep in masks]
+        right = [_compute_except(bench, keep, zeros=of_keys) for keep in masks]
+        if (zeros if of_keys else own) and all(map(is_close, got, right)):
+            return zeros if of_keys else own
+    return ""
+
+
+def _compute_except(bench: Bench, keep: Tensor, *, zeros: bool) -> Tensor:
+    """Return what is right if outputs of padding are zero, or else if a token sees itself."""
+    if zeros:
+        return bench.compute(keep).output * keep[:, 0].mT
+    return bench.compute(keep | torch.eye(bench.case.tokens, dtype=torch.bool)).output
 
 
 def _blame_errors(bench: Bench, name: str, errors: Mapping[str, CallForm]) -> Settled:

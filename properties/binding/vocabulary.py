@@ -36,7 +36,8 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ),
         (
             "d_context",
-            r"(context|memory|cond|encoder|enc|cross|kv|source|src|y)_?(dim|size|width|features)|"
+            r"(context|ctx|memory|cond|encoder|enc|cross|kv|source|src|y|text|prompt|audio|media)"
+            r"_?(dim|size|width|features)|"
             r"[kv]dim|(d_?|dim_)(context|memory|cond|encoder|enc|cross|source|src)|dim_kv",
         ),
         (
@@ -106,7 +107,7 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         (
             "mask",
             r".*mask.*|m|tril|keep|((attn|attention|scores?|pair|edge|spatial)_)?bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"
-            r"|(.*_)?(lens|lengths)|(.*_)?(doc|document|seg|segment)s?(_.*)?|cu_?seq.*|boundaries",
+            r"|adj(acency)?(_?(mat(rix)?|mask))?|(.*_)?(lens|lengths)|(.*_)?(doc|document|seg|segment)s?(_.*)?|cu_?seq.*|boundaries",
         ),
         (
             "query",

@@ -18,7 +18,7 @@ from headcheck.properties.binding.hypotheses import Sizes, iter_sizes
 from headcheck.properties.binding.probe import CallProbe, probe_call
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.subject import CallOptions, Subject
-from headcheck.properties.terms.call_form import CallForm
+from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.violations.violation import SubmissionFailed
 
 MAX_STEPS = 7000
@@ -88,7 +88,8 @@ class Ways:
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         forms = list(iter_forms_of(self.signature))
         for sizes in by_width.values():
-            failures = () if self.probes else self.failures
+            plain = any(each.form.axes is TokenAxes.BATCH_FIRST for each in self.probes)
+            failures = () if plain else self.failures
             windowed = built.constructor.axes_of_images
             shapes = built.shapes.values()
             for form in iter_axes(forms, shapes, failures, windowed=windowed):

@@ -23,6 +23,7 @@ class TokenAxes(StrEnum):
     TOKENS_FIRST = "tokens batch width"
     WIDTH_FIRST = "batch width tokens"  # as convolutions take it
     IMAGE = "batch width rows columns"  # every pixel is a token
+    IMAGE_BESIDE_CONTEXT = "batch channels rows columns"  # so are the pixels of queries alone
     FRAMES = "batch frames tokens width"  # the tokens of a frame attend to one another
     WINDOWS = "batch height width channels"  # the pixels of a window attend to one another
     ONE_WINDOW = "batch rows columns channels"  # an image is one window

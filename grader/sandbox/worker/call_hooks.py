@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from headcheck.grader.sandbox.worker.given import make_given
 from headcheck.grader.sandbox.worker.given_masks import convert_mask, convert_numbers
 from headcheck.grader.sandbox.worker.token_axes import (
+    BESIDE_CONTEXT,
     CUT,
     FRAMES,
     ONE_WINDOW,
     WINDOWS,
+    find_width,
     order_axes,
     restore_axes,
 )
@@ -206,6 +208,8 @@ class CallHooks:
     def _order_axes_of_keys(self, tokens: Tensor) -> Tensor:
         missing = self.context_width - tokens.shape[-1]
         tokens = torch.nn.functional.pad(tokens, (0, missing)) if missing > 0 else tokens
+        if self.axes == BESIDE_CONTEXT:
+            return tokens
         if self.kv_heads is None:
             return self._order_axes(tokens)
         width = tokens.shape[-1] // self.heads
@@ -253,7 +257,7 @@ class CallHooks:
         if first is not None and self.adds_tokens:
             parts[first] = parts[first] - tokens
         if first is not None and self.output_width:
-            parts[first] = parts[first][..., : self.output_width]
+            parts[first] = parts[first].narrow(find_width(self.axes), 0, self.output_width)
         return parts
 
     def _is_last(self, given: tuple[Any, ...]) -> bool:

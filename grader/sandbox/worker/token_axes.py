@@ -11,6 +11,8 @@ WINDOWS = "batch height width channels"
 """the order of axes of images whose windows are sequences of the usual batch"""
 ONE_WINDOW = "batch rows columns channels"
 """the order of axes of images each of which is one window, and a sequence of the usual batch"""
+BESIDE_CONTEXT = "batch channels rows columns"
+"""the order of axes of images beside a context whose axes are in the usual order"""
 FRAMES = "batch frames tokens width"
 """the order of axes in which a batch has frames; here they are sequences of the usual batch"""
 
@@ -22,7 +24,7 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
             return tokens.transpose(0, 1)
         case "batch width tokens":
             return tokens.mT
-        case "batch width rows columns":
+        case "batch width rows columns" | "batch channels rows columns":
             count = tokens.shape[-2]
             rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
             return torch.unflatten(tokens.mT, -1, (rows, count // rows))
@@ -37,6 +39,11 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
         case "batch tokens heads width":
             return torch.unflatten(tokens, -1, (heads, -1))
     return tokens
+
+
+def find_width(axes: str) -> int:
+    """Return which axis holds the width of tokens."""
+    return 1 if axes.startswith(("batch width", "batch channels")) else -1
 
 
 def lay_windows(windows: Tensor, *, alone: bool = False) -> Tensor:
@@ -70,7 +77,7 @@ def restore_axes(output: Tensor, axes: str) -> Tensor:
             return output.transpose(0, 1)
         case "batch width tokens" if output.dim() > 1:
             return output.mT
-        case "batch width rows columns" if output.dim() > 2:
+        case "batch width rows columns" | "batch channels rows columns" if output.dim() > 2:
             return output.flatten(-2).mT
         case "batch height width channels" if output.dim() == 4:
             return cut_windows(output)

@@ -276,7 +276,20 @@ def test_outputs_of_padding_are_zero_if_a_class_says_so(
     source = ZEROED.replace("Module):", f'Module):\n    """{said}"""\n')
     record = grade_text(source)
     assert record.status == status
-    assert (f"as it says: “{said[:-1]}”" in str(record.notes)) is (status == "passed")
+    assert (f"followed but for what it says: “{said[:-1]}”" in str(record.notes)) is (status == "passed")
+
+
+@pytest.mark.parametrize(
+    ("said", "status"), [("Self-loops are added.", "passed"), ("Attends.", "failed")]
+)
+def test_a_token_sees_itself_if_a_class_says_so(
+    said: str, status: str, grade_text: "GradeText"
+) -> None:
+    seen = "attn_mask & ~torch.eye(query.shape[1], dtype=torch.bool)"
+    source = ONE_MASK.replace(MASKED, MASKED.replace("attn_mask", seen))
+    source = source.replace("Module):", f'Module):\n    """{said}"""\n')
+    assert seen in source
+    assert grade_text(source).status == status
 
 
 def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> None:
