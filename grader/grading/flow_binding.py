@@ -9,14 +9,21 @@ else with its tensors may be another kind of attention, and is not judged.
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, Flow, read_trace
+from headcheck.grader.grading.places.flow import (
+    GIVEN,
+    KERNELS,
+    LAYOUTS,
+    PRODUCTS,
+    Flow,
+    read_trace,
+)
 from headcheck.grader.grading.places.locate import ERRORS, INEXACT
 from headcheck.grader.grading.places.matching import EXACT, find_stage
 from headcheck.grader.grading.places.stages import OracleStage, list_stages
@@ -28,6 +35,7 @@ from headcheck.properties.binding.intent import expects_causality, is_triangle
 from headcheck.properties.binding.matching import make_parameters
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Entry, Norm
 from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import (
@@ -90,12 +98,43 @@ def match_by_flow(search: BindingSearch) -> Match | None:
         return None
     for probe in search.probes[:MAX_TRACED]:
         flow = trace_probe(probe) if _gives_every_token(probe) else None
-        if flow is not None:
+        if flow is not None and _takes_off_what_is_added(search.signature, flow):
             with torch.no_grad():
                 found = _Reading(search, probe, flow).find_contract()
             if found is not None:
                 return Match(found[0], found[1], inexact=True)
     return None
+
+
+def _takes_off_what_is_added(signature: Signature, flow: Flow) -> bool:
+    """Whether calls without norms take tokens off the output exactly if these are added to it."""
+    added, _ = _list_added(flow)
+    adds = any(flow.steps[n].kind.startswith("input ") for n in added)
+    return not signature.bypassed or adds == signature.adds_tokens
+
+
+def _list_added(flow: Flow) -> tuple[set[int], set[int]]:
+    """Return the steps whose sum is the output, however it is laid out, and those that sum."""
+    added, sums, todo = set[int](), set[int](), list(flow.returned[:1])
+    while todo:
+        number = todo.pop()
+        if flow.steps[number].kind not in SUMS | NEUTRAL:
+            added.add(number)
+        elif number not in sums:
+            sums.add(number)
+            todo += flow.steps[number].sources
+    return added, sums
+
+
+def _list_ends(flow: Flow, signature: Signature) -> Sequence[int]:
+    """Return what attention gives: all results, or of a block, what its first sum adds."""
+    if not signature.bypassed:
+        return flow.returned
+    added, sums = _list_added(flow)
+    softmaxes = {n for n, step in enumerate(flow.steps) if step.kind in SOFTMAXES}
+    reached = {n: flow.walk_back([n]) for n in added}
+    own = [n for n, before in reached.items() if before & softmaxes and not before & sums]
+    return [*own, *flow.returned[1:]]
 
 
 def _gives_every_token(probe: CallProbe) -> bool:
@@ -142,7 +181,7 @@ class _Reading:
 
     @cached_property
     def _slice(self) -> set[int]:
-        return self.flow.walk_back(self.flow.returned)
+        return self.flow.walk_back(_list_ends(self.flow, self.search.signature))
 
     def _iter_contracts(self) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that shapes and names suggest and that give every weight a role."""

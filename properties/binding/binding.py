@@ -100,13 +100,24 @@ def bind(
     kind = name_other_kind(search.signature, search.paths)
     match = match or find_with_positions(search)
     if match is None and kind in ("", *JUDGED_IN_PART):
-        read = (found for way in explain if (found := way(search)) is not None)
-        match = next((found for found in read if _fits_its_tables(search, found)), None)
+        search, match = _explain(search, explain) or (search, None)
     if match is not None and _lies_in_what_is_given(search.signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):
         return _describe_search(search, kind)
     return _settle(search, match)
+
+
+def _explain(
+    search: BindingSearch, explain: Sequence[Explain]
+) -> tuple[BindingSearch, Match] | None:
+    """Return how a class is explained in another way, as it is or without norms of tokens."""
+    for each in (search, *search.inner):
+        read = (found for way in explain if (found := way(each)) is not None)
+        match = next((found for found in read if _fits_its_tables(each, found)), None)
+        if match is not None:
+            return each, match
+    return None
 
 
 def _describe_search(search: BindingSearch, kind: str) -> NotBound:

@@ -1,19 +1,10 @@
-"""Bind a class by the names of its weights if nothing explains what it computes.
+"""Bind a class whose calls all raise by the names of its weights: it shows nothing else.
 
-This happens only if the class breaks a law of all attention: it raises, an output depends on other
-sequences, two calls differ, or the weights of a token do not sum to one. A class that breaks no
-such law may be another kind of attention, and is not called wrong. A class that is right for a
-single sequence is judged on single sequences, since some classes that are not meant for a batch
-still accept one.
+A class that returns an answer is explained by what it computes, or by its flow.
 """
 
 import re
-from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_forms_of, list_mask_names
 from headcheck.properties.binding.constructors import Constructor, iter_suggested
@@ -35,7 +26,6 @@ from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
 from headcheck.properties.violations.violation import Status, SubmissionFailed
-from headcheck.reference import Parameters
 
 C = Capability
 OTHER_AXES = re.compile(r"values to unpack \(expected [4-9], got 3\)")
@@ -47,16 +37,16 @@ TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 
 
 def match_by_name(search: BindingSearch) -> Match | None:
-    """Return the contract that names suggest for a class that is not attention, or that crashes.
+    """Return the contract that names suggest for a class whose calls all raise.
 
     Raises SubmissionFailed if its process ends.
     """
     signature, subject = search.signature, search.subject
-    if any(map(OTHER_AXES.search, search.failures)):
+    if search.probes or any(map(OTHER_AXES.search, search.failures)):
         return None
     form = _choose_form(signature)
     several = form is not None and len([role for role in form.inputs if role != "mask"]) != 1
-    if form is None or (several and (search.probes or not _knows_inputs(signature))):
+    if form is None or (several and not _knows_inputs(signature)):
         return None  # what breaks the class may be which tokens are queries, keys or values
     for built in build_all(subject, signature, search.failures, iter_suggested):
         if not _knows_arguments(built.constructor):
@@ -90,27 +80,20 @@ def _judge(
     mappings: tuple[ParameterMapping, ...],
     sizes: Sizes,
 ) -> Match | None:
-    """Return the contract of the names if the class is right without a batch or breaks a law."""
+    """Return the contract of the names if the class raises at all sizes."""
     name, subject = search.signature.name, search.subject
     module = construct(subject, name, built)
     causal = expects_causality(search.signature, module, built.tensors)
-
-    def make(*, causal: bool, batched: bool) -> Contract:
-        given = name, built.constructor, form, mappings, sizes
-        made = make_contract(*given, causal=causal, batched=batched)
-        return next(iter_meanings(made, Found(built.shapes, sizes.case)))
-
-    for hides in (causal, not causal):
-        alone = make(causal=hides, batched=False)
-        if all(is_right_at(subject, alone, alone.fit(case)) for case in (sizes.case, OTHER)):
-            return Match(alone, sizes)
-    contract = make(causal=causal, batched=True)
+    made = make_contract(
+        name, built.constructor, form, mappings, sizes, causal=causal, batched=True
+    )
+    contract = next(iter_meanings(made, Found(built.shapes, sizes.case)))
     if any(TABLE.search(path) for path in built.tensors):
         contract = contract.with_sizes(parse_sizes("head_dim=even"))
     cases = [contract.fit(case) for case in (sizes.case, OTHER, WIDE)]
     fits = all(_has_its_shapes(subject, contract, case) for case in cases)
-    broken = fits and all(_breaks_a_law(subject, contract, case) for case in cases)
-    return Match(contract, sizes, inexact=True) if broken else None
+    raises = fits and all(_raises(subject, contract, case) for case in cases)
+    return Match(contract, sizes, inexact=True) if raises else None
 
 
 def _has_its_shapes(subject: Subject, contract: Contract, case: Case) -> bool:
@@ -136,49 +119,15 @@ def covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> 
     return {m.path for m in mappings} == {t.path for t in list_stored(built.tensors, case)}
 
 
-def _breaks_a_law(subject: Subject, contract: Contract, case: Case) -> bool:
+def _raises(subject: Subject, contract: Contract, case: Case) -> bool:
+    """Whether a call raises, and not because the class refuses it."""
+    x = draw_normal(case, "x", case.batch, case.tokens, case.d_in)
     try:
-        return _does_not_average(subject, contract, case)
+        adapter = construct_adapter(subject, contract, case, seed=1)
+        adapter.set(make_parameters(case, contract))
+        adapter.forward(x, None, CallOptions())
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
         return REFUSAL.match(failure.message) is None
-
-
-def _does_not_average(subject: Subject, contract: Contract, case: Case) -> bool:
-    """Whether outputs are not averages of their own sequence's values, or differ between calls."""
-    every = replace(contract, call_form=replace(contract.call_form, places=()))
-    adapter = construct_adapter(subject, every, case, seed=1)
-    x = draw_normal(case, "x", case.batch, case.tokens, case.d_in)
-    x[..., 0] = 1
-
-    def call(parameters: Parameters, tokens: Tensor) -> tuple[Tensor, ...]:
-        adapter.set(parameters)
-        return adapter.forward(tokens, None, CallOptions()).outputs
-
-    drawn = make_parameters(case, contract)
-    whole, again, alone = call(drawn, x), call(drawn, x), call(drawn, x[:1])
-    if not any(t.dim() > 1 and t.shape[:2] == x.shape[:2] for t in whole):
-        return False  # it asks for some tokens only, or pools them
-    sums = call(_make_constant_values(drawn), x)
-    ones = torch.ones(case.batch, case.tokens, case.d_out, dtype=torch.float64)
-    averages = contract.has(C.NORMALISED, C.UNGATED, C.UNNORMED)
-    return not any(
-        (_is_close(total, ones) or not averages)
-        and _is_close(other, one)
-        and _is_close(first, one[:1])
-        for one, other, first, total in zip(whole, again, alone, sums, strict=False)
-    )
-
-
-def _is_close(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(one.double(), other.double(), atol=1e-5)
-
-
-def _make_constant_values(drawn: Parameters) -> Parameters:
-    """Return parameters whose values are each token's first number, with no output mixing."""
-    values = torch.zeros_like(drawn.W_v)
-    values[:, 0] = 1
-    no_bias = {n: torch.zeros_like(t) for n, t in drawn.items() if n in ("b_v", "b_o")}
-    mixing = {} if drawn.W_o is None else {"W_o": torch.eye(len(drawn.W_o), dtype=values.dtype)}
-    return replace(drawn, W_v=values, **mixing, **no_bias)
+    return False

@@ -62,7 +62,7 @@ def find_explanation(search: BindingSearch) -> tuple[BindingSearch, Match | None
     if match is None:
         search, match = _unwrap(search) or (search, None)
     if match is None:
-        search, match = _fix_scale(search) or (search, None)
+        search, match = _fix_scale(search) or _take_one(search) or (search, None)
     if match is not None and is_wrong(match):
         normed = _read_as_normed(search, match)
         if normed is not None:
@@ -118,7 +118,17 @@ def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
         match = find_certain(inner)
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
+        search.inner.append(inner)
     return None
+
+
+def _take_one(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
+    """Return the search and the match of a class that is right for a single sequence alone."""
+    if not search.probes:
+        return None
+    alone = BindingSearch(search.subject, search.signature, steps=KNOWN_BY_NOW, alone=True)
+    match = find_certain(alone)
+    return None if match is None or is_wrong(match) else (alone, match)
 
 
 def _read_as_normed(search: BindingSearch, match: Match) -> Match | None:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headcheck.properties.binding.building import (
     ConstructorSource,
@@ -99,6 +99,9 @@ Attempt = Callable[[CallProbe], Match | None]
 @dataclass(eq=False)
 class BindingSearch(Ways):
     """A search for the binding of a class, with what its calls have shown so far."""
+
+    inner: list["BindingSearch"] = field(default_factory=list)
+    """the searches for its binding without norms of tokens that found nothing"""
 
     def iter_matches(self) -> Iterator[Match]:
         """Yield contracts that explain the class, first those that names suggest, then all others.

@@ -40,6 +40,8 @@ class Ways:
     signature: Signature
     steps: int = 0
     """the work done so far"""
+    alone: bool = False
+    """whether it is called for single sequences only, though it may accept several"""
     failures: list[str] = field(default_factory=list)
     """the errors of failed constructions and calls"""
     paths: set[str] = field(default_factory=set)
@@ -65,7 +67,7 @@ class Ways:
         for sizes, form in self._iter_ways(built):
             if len(self.probes) > known and hides_its_mask(form, self.signature.call):
                 continue  # it takes masks, and these are judged
-            for batched in (True, False):
+            for batched in (False,) if self.alone else (True, False):
                 given = tuple((form.given or {}).items())
                 if (form.inputs, form.mask.required, given) in answered or not self.is_early():
                     continue

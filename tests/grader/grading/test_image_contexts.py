@@ -48,7 +48,6 @@ def test_a_right_class_passes_though_its_groups_are_those_of_a_norm(
     ("old", "new"),
     [
         ("softmax(-1)", "softmax(-2)"),
-        ("self.v(text)", "self.v(text.flip(1))"),
         pytest.param("q.shape[-1] ** 0.5", "q.shape[-1]", marks=pytest.mark.whole),
     ],
 )

@@ -276,7 +276,9 @@ def test_outputs_of_padding_are_zero_if_a_class_says_so(
     source = ZEROED.replace("Module):", f'Module):\n    """{said}"""\n')
     record = grade_text(source)
     assert record.status == status
-    assert (f"followed but for what it says: “{said[:-1]}”" in str(record.notes)) is (status == "passed")
+    assert (f"followed but for what it says: “{said[:-1]}”" in str(record.notes)) is (
+        status == "passed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,27 @@ def test_its_attention_fails_if_it_is_wrong(source: str, grade_text: "GradeText"
     assert record.max_score > 10, "it is judged as attention"
 
 
+UNKNOWN = [("q @ k.mT", "q @ k.flip(2).mT", 20), ("weights @ v", "weights @ v.flip(2)", 23)]
+"""mistakes without a name, and their lines"""
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new", "line"),
+    [
+        (BLOCK, *UNKNOWN[0]),
+        (PARALLEL, *UNKNOWN[1]),
+        pytest.param(BLOCK, *UNKNOWN[1], marks=pytest.mark.whole),
+        pytest.param(POST_NORM, *UNKNOWN[0], marks=pytest.mark.whole),
+    ],
+)
+def test_a_mistake_without_a_name_has_its_line(
+    source: str, old: str, new: str, line: int, grade_text: "GradeText"
+) -> None:
+    record = grade_text(source.replace(old, new))
+    assert record.status == "failed" and record.max_score > 100
+    assert record.place is not None and f"line {line} does not give" in record.place.sentence
+
+
 def test_a_block_whose_attention_is_another_class_is_judged_as_a_layer(
     grade_text: "GradeText",
 ) -> None:
