@@ -1,8 +1,9 @@
 """The operations of a worker: the one table of the requests that it accepts and of its replies.
 
 An operation has the name of the method that carries it out (`worker/runtime.py`,
-`worker/objects.py`). The worker returns a reply of a fixed form, and possibly tensors. The grader's
-side checks that what arrives has this form, since a submission may answer in the worker's place.
+`worker/objects.py`, `worker/object_calls.py`). The worker returns a reply of a fixed form, and
+possibly tensors. The grader's side checks that what arrives has this form, since a submission may
+answer in the worker's place.
 """
 
 from dataclasses import dataclass, field

@@ -69,7 +69,7 @@ from headcheck.grader.sandbox.worker.crashes import explain_crash
 from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
-from headcheck.grader.sandbox.worker.objects import ObjectHost
+from headcheck.grader.sandbox.worker.object_calls import ObjectCaller
 from headcheck.grader.sandbox.worker.slips import list_slips
 from headcheck.grader.sandbox.worker.tracing import make_reply, trace
 
@@ -78,7 +78,7 @@ MAX_VARIANTS = 16
 """how many variants of a submission, with different values of its variables, stay loaded"""
 
 
-class WorkerRuntime(ObjectHost):
+class WorkerRuntime(ObjectCaller):
     """Answers requests about one submission."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:

@@ -362,7 +362,7 @@ def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_ever
         assert "its attention is not recognised" in record.notes[0].message
 
 
-@pytest.mark.parametrize("sizes", ["_", "b, t, d = x.shape"])
+@pytest.mark.parametrize("sizes", [pytest.param("_", marks=pytest.mark.whole), "b, t, d = x.shape"])
 def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(
     sandbox: "SandboxDriver", tmp_path: Path, sizes: str
 ) -> None:

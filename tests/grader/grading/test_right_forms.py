@@ -369,8 +369,11 @@ class Attention(nn.Module):
 """
 
 
+@pytest.mark.parametrize(
+    ("power", "status"),
+    [("0.5", "passed"), pytest.param("1", "failed", marks=pytest.mark.whole)],
+)
 def test_a_class_that_can_be_built_for_even_widths_alone_is_judged_with_these(
-    grade_text: "GradeText",
+    power: str, status: str, grade_text: "GradeText"
 ) -> None:
-    assert grade_text(SINES).status == "passed"
-    assert grade_text(SINES.replace("** 0.5", "** 1")).status == "failed"
+    assert grade_text(SINES.replace("** 0.5", f"** {power}")).status == status
