@@ -34,7 +34,13 @@ from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.implied_capabilities import takes
-from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
+from headcheck.properties.terms.call_form import (
+    CallForm,
+    MaskConvention,
+    MaskSource,
+    Polarity,
+    TokenAxes,
+)
 
 C = Capability
 UNDEFINED = re.compile(r"NameError|UnboundLocalError")
@@ -65,6 +71,12 @@ def settle_mask(bench: Bench) -> Settled:
         return bench.settled
     if bench.contract.call_form.joins_queries:
         return bench.settled  # it may be of the context alone
+    if bench.contract.call_form.axes is TokenAxes.FRAMES and takes("side")(bench.contract):
+        return bench.settled.add(f"its `{name}` is not judged: each window may have one")
+    return _settle_mask(bench, name)
+
+
+def _settle_mask(bench: Bench, name: str) -> Settled:
     form = add_mask(bench, name)
     required = bench.contract.call_form.mask.required
     every = itertools.chain(_iter_turns(bench, form), iter_conventions(name, form))

@@ -60,7 +60,7 @@ class OffsetStart(StrEnum):
 LEARNED = (Positions.RELATIVE, Positions.WINDOWS, Positions.PAIRS)
 TABLE_NAMES = re.compile(
     r"rel(ative)?([._]|$)|pos(ition(al)?)?_?(emb\w*_)?bias|att(entio)?n_?bias|dist"
-    r"|(^|[._])(bias_?)?tables?$|(^|[._])rp[be]s?(_|$)",
+    r"|(^|[._])(bias_?)?tables?$|(^|[._])rp[be]s?(_|$)|^(bias|pos)$",
     re.IGNORECASE,
 )
 FARTHEST = 128
