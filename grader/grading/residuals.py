@@ -218,7 +218,7 @@ class _Stream:
             for norm in norms & self._walk(residual.kept, self._is_moved):
                 inner = norms & self.flow.walk_back([residual.added]) - {norm}
                 between = {n for n in inner if self._rests_on(n, norm)}
-                if not between:
+                if not between and (passed_by or self._is_given(norm)):
                     yield NORMED, residual.step
 
     def _passes_by(self, residual: Residual, norm: int) -> bool:
@@ -233,6 +233,10 @@ class _Stream:
         sources = self._list_sources(number)
         narrow = {*sources} - {*self._list_wide(number)}
         return self._kind(number) in FACTORS and len(sources) == 2 and len(narrow) == 1
+
+    def _is_given(self, norm: int) -> bool:
+        """Whether a norm is given the tokens of the layer."""
+        return self.given in self._walk(norm, lambda n: self._is_moved(n) or self._is_norm(n))
 
     def _is_moved(self, number: int) -> bool:
         """Whether a step moves tokens, or applies a gain or a shift."""

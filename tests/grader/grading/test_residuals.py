@@ -87,6 +87,10 @@ WRONG = {
         x = self.norm1(x)
         x = x + self.attn(x)
         return x + self.feed(self.norm2(x))""", "normed tokens are added to", 3),
+    "normed tokens of the second part": ("""
+        x = x + self.attn(self.norm1(x))
+        n = self.norm2(x)
+        return n + self.feed(n)""", "normed tokens are added to", 4),
 }  # fmt: skip
 
 
@@ -147,6 +151,12 @@ NORMS_OF_ONE_KIND = """
         y = n + self.attn(n)
         n = self.norm2(y)
         return n + self.feed(n)"""
+
+
+def test_norms_after_sums_may_be_an_option_beside_norms_first() -> None:
+    said = 'class Layer(nn.Module):\n    """`norm_first` switches to pre-norm."""\n'
+    source = make(RIGHT["norms last"]).replace("class Layer(nn.Module):\n", said)
+    assert said in source and observe(source, "Layer").breaches == ()
 
 
 @pytest.mark.parametrize("said", ["", '"""Pre-LN: x + part(norm(x))."""'])
