@@ -33,6 +33,7 @@ from headcheck.grader.grading.definition import (
     record_error,
 )
 from headcheck.grader.grading.events import Listener, ignore
+from headcheck.grader.grading.head_masks import find_head_mask
 from headcheck.grader.grading.helpers import judge_helpers
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
@@ -290,7 +291,8 @@ class _Grading:
         if name not in self.bindings or record.status != Status.PASSED.value:
             return None
         about = self.signatures[name], self.bindings[name].contract
-        question = find_shift(*about) or find_context_mask(*about)
+        found = (find(*about) for find in (find_shift, find_context_mask, find_head_mask))
+        question = next(filter(None, found), None)
         if question is None:
             return None
         given = self.session, self.submission, self.settings, self.signatures[name], question

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headcheck.grader.grading.claim_records import MAX_RECORDS, record_findings
 from headcheck.grader.grading.claims import JudgedClaim
-from headcheck.grader.grading.observed_layers import CLAIMS, EFFECT, USED, ObservedLayer
+from headcheck.grader.grading.observed_layers import EFFECT, USED, ObservedLayer
 from headcheck.grader.grading.places.flow import Position
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.submission import Submission
@@ -57,8 +57,9 @@ class LayerJudge:
             if around or (layer.compares_tokens and not right):
                 said = SAID_OF_BLOCKS if code.name in judged else SAID_OF_UNKNOWN
                 said = SAID_OF_LAYERS.format(around) if around else said
+                said_first = [said] * (bool(around) or not layer.optional)
                 given = self.session, self.submission, code.name, claims
-                records.append(record_findings(*given, [said, *layer.remarks], began))
+                records.append(record_findings(*given, [*said_first, *layer.remarks], began))
                 wrong |= set() if right else {code.name}
         return records[:MAX_RECORDS]
 
@@ -86,7 +87,7 @@ class LayerJudge:
             lines |= {n for name in unread for n in _list_repeated(code, name)}
             told = tuple((code.cell, n) for n in sorted(lines))
             broken[USED] = JudgedClaim(USED, EFFECT, got, lines=told)
-        return [broken.get(claim, JudgedClaim(claim)) for claim in CLAIMS]
+        return [broken.get(claim, JudgedClaim(claim)) for claim in layer.claims]
 
 
 def _list_repeated(code: LayerCode, unread: str) -> list[int]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
+from headcheck.grader.grading.continued_layers import CONTINUED, judge_continued
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
 from headcheck.grader.grading.normed_alike import iter_normed_apart
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
@@ -78,9 +79,15 @@ class ObservedLayer:
     compares_tokens: bool
     """whether one of its softmaxes is of products of what tokens give, as in attention"""
     remarks: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = CLAIMS
+    """what is claimed of it: of a layer that takes a cache, that calls with one continue, too"""
+    optional: bool = False
+    """whether an option was switched on for it"""
 
 
-def observe_layer(probes: Iterable[CallProbe], signature: Signature) -> ObservedLayer | None:
+def observe_layer(
+    subject: Subject, probes: Iterable[CallProbe], signature: Signature
+) -> ObservedLayer | None:
     """Return what a call of a class shows; None if it uses no attention, or cannot be traced.
 
     Raises SubmissionFailed if its process ends.
@@ -95,12 +102,16 @@ def observe_layer(probes: Iterable[CallProbe], signature: Signature) -> Observed
         return None
     read = {path for path, _ in _iter_read(flow)}
     breaches = tuple(filter(None, (check(probe, flow, signature) for check in CHECKS)))
+    continued = judge_continued(subject, signature, probe)
+    wrong = continued is not None and not continued.holds
+    breaches += (continued,) if continued is not None and wrong else ()
     return ObservedLayer(
         tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
         tuple(p for p, i in probe.built.tensors.items() if i.kind == "parameter" and p not in read),
         breaches,
         any(map(flow.weighs_tokens, attends)),
         tuple(_iter_remarks(probe, mixes=any(each.claim is APART for each in breaches))),
+        CLAIMS if continued is None else (*CLAIMS, CONTINUED),
     )
 
 
@@ -119,7 +130,7 @@ def call_and_observe(subject: Subject, signature: Signature) -> ObservedLayer | 
     ways = Ways(subject, signature)
     every = build_all(subject, signature, ways.failures, iter_suggested)
     called = (probe for built in every for probe in ways.iter_probes(built))
-    return observe_layer(called, signature)
+    return observe_layer(subject, called, signature)
 
 
 def observe_with_options(
@@ -131,9 +142,9 @@ def observe_with_options(
     """
     for option, own in iter_switched_on(signature):
         switched = call_and_observe(subject, own)
-        if switched is not None and switched.breaches:
-            remarks = (*layer.remarks, f"judged with `{option}=True`, too, and this is wrong")
-            return replace(layer, breaches=switched.breaches, remarks=remarks)
+        if switched is not None and (switched.breaches or {*switched.unread} - {*layer.unread}):
+            said = (*layer.remarks, f"judged with `{option}=True`, too, and this is wrong")
+            return replace(switched, remarks=said, optional=True)
     return layer
 
 

@@ -25,10 +25,12 @@ from headcheck.properties.binding.describe import (
     describe_intent,
     list_assumptions,
 )
+from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
+from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import CallForm, MaskConvention
 from headcheck.properties.violations.violation import Note, SubmissionFailed
 
@@ -80,17 +82,21 @@ def recognise(
         layer: ObservedLayer | None = None
         with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
             if isinstance(found, NotBound):
-                layer = observe_layer(found.probes, signature)
-            elif _is_layer(found.contract.call_form):
-                layer = call_and_observe(subject, signature)
+                layer = observe_layer(subject, found.probes, signature)
+            else:
+                layer = _observe_beside(subject, signature, found.contract.call_form)
             if layer is not None and not layer.breaches:
                 layer = observe_with_options(subject, signature, layer)
         return found, layer
 
 
-def _is_layer(form: CallForm) -> bool:
-    """Whether a class that is read as attention also has a feed-forward, or adds its tokens."""
-    return bool(form.silenced) or form.adds_tokens
+def _observe_beside(subject: Subject, signature: Signature, form: CallForm) -> ObservedLayer | None:
+    """Return what is seen of a class beside its attention: of a layer, or of one with options."""
+    is_layer = bool(form.silenced) or form.adds_tokens
+    if not is_layer and next(iter_switched_on(signature), None) is None:
+        return None
+    seen = call_and_observe(subject, signature)
+    return seen if seen is None or is_layer or not seen.breaches else None
 
 
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:

@@ -10,7 +10,7 @@ import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import guess_all_taken, list_mask_names, list_taken
-from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
@@ -107,7 +107,7 @@ def _judge(bench: Bench, contract: Contract) -> _Use:
     if output is not None and alone and not is_close(alone, output[:, BEGINNING:], place):
         return _Use.USED
     cache = contract.call_form.cache
-    unsure = cache and (cache.made_by in EMPTY or not _names_cache(cache.argument))
+    unsure = cache and (cache.made_by in EMPTY or not names_cache(cache.argument))
     return _Use.NONE if unsure else _Use.IDLE
 
 
@@ -158,11 +158,12 @@ def _find_argument(bench: Bench) -> str | None:
     optional = [p.name for p in bench.signature.call if p.has_default and p.default is None]
     every = [*optional, *(n for n, kind in given.items() if kind is Given.NONE)]
     others = [name for name in every if name not in masks]
-    named = next((name for name in others if _names_cache(name)), None)
+    named = next((name for name in others if names_cache(name)), None)
     return others[0] if named is None and len(others) == 1 else named
 
 
-def _names_cache(name: str) -> bool:
+def names_cache(name: str) -> bool:
+    """Whether an argument with this name takes a cache."""
     return CACHE.fullmatch(name.lower()) is not None
 
 
@@ -175,7 +176,7 @@ def _is_told_places(bench: Bench) -> bool:
 def _iter_contracts(bench: Bench) -> Iterator[Contract]:
     """Yield the contract with each convention of a cache, with what asks for it."""
     form = bench.contract.call_form
-    asking: Mapping[str, Given] = {p.name: Given.TRUE for p in _list_asking(bench)}
+    asking: Mapping[str, Given] = {p.name: Given.TRUE for p in list_asking(bench.signature)}
     for cache in _iter_conventions(bench):
         every = {**(form.given or {}), **asking}
         given = {name: kind for name, kind in every.items() if name != cache.argument}
@@ -198,13 +199,14 @@ def _iter_conventions(bench: Bench) -> Iterator[CacheConvention]:
                 own = CacheConvention(parameter.name, made_by=maker.name)
                 yield replace(own, reset_takes=takes or None)
     name = _find_argument(bench)
-    starts = (None, *EMPTY) if _names_cache(name or "") else (None,)
+    starts = (None, *EMPTY) if names_cache(name or "") else (None,)
     for made_by, place in itertools.product(starts, PLACES if name is not None else ()):
         yield CacheConvention(name or "", place, made_by=made_by)
 
 
-def _list_asking(bench: Bench) -> list[SignatureParameter]:
-    options = (p for p in bench.signature.call if p.default is False)
+def list_asking(signature: Signature) -> list[SignatureParameter]:
+    """Return the options with which a call returns a cache."""
+    options = (p for p in signature.call if p.default is False)
     return [p for p in options if ASKING.fullmatch(p.name.lower())]
 
 

@@ -45,6 +45,8 @@ AXES = (None, 4, 3, 2)
 """the numbers of axes of a mask to try; None means any number that broadcasts"""
 
 
+HEAD_MASK = re.compile(r"(layer_)?heads?_mask")
+"""names of masks of heads"""
 COMMON_WORDS = {
     "attention", "attn", "key", "keys", "padding", "hidden", "states", "mask", "use", "return"
 }  # fmt: skip
@@ -191,8 +193,9 @@ def hides_its_mask(form: CallForm, parameters: Sequence[SignatureParameter]) -> 
 
 
 def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
-    """Return the name of the first parameter that takes a mask, if any."""
-    return next(iter(list_mask_names(parameters)), None)
+    """Return the name of the first parameter that takes a mask of keys, if any."""
+    names = list_mask_names(parameters)
+    return next((name for name in names if not HEAD_MASK.fullmatch(name.lower())), None)
 
 
 def list_mask_names(parameters: Sequence[SignatureParameter]) -> list[str]:

@@ -112,7 +112,7 @@ def try_to_observe(source: str, name: str) -> ObservedLayer | None:
     search = BindingSearch(subject, set_given_aside(signature), steps=MAX_STEPS - 300)
     list(search.iter_matches())
     called = search.probes or list(filter(None, [call_model(search)]))
-    return observe_layer(called, signature)
+    return observe_layer(subject, called, signature)
 
 
 def observe(source: str, name: str) -> ObservedLayer:
@@ -445,3 +445,59 @@ def test_images_have_the_side_that_an_argument_says_or_a_usual_one(side: int) ->
     if side == 28:
         fixed = said.replace("image_size=28, ", "").replace("image_size", "28")
         assert observe(fixed, "Vision").attends
+
+
+CACHED = """
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x, past=None):
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)
+        )
+        if past is not None:
+            k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
+        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(
+            later.triu(1 + k.shape[2] - q.shape[2]), float("-inf")
+        )
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+
+
+class Model(nn.Module):
+    def __init__(self, vocab_size, dim, heads, max_len):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocab_size, dim), nn.Embedding(max_len, dim)
+        self.layer, self.head = Attention(dim, heads), nn.Linear(dim, vocab_size)
+
+    def forward(self, ids, past=None):
+        begin = 0 if past is None else past[0].shape[2]
+        x = self.tokens(ids) + self.places(torch.arange(begin, begin + ids.shape[1]))
+        y, past = self.layer(x, past)
+        return self.head(x + y), past
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "broken"),
+    [
+        ("begin = 0 if", "begin = 0 if", []),
+        ("past[0].shape[2]\n        x", "0\n        x", ["calls_with_a_cache_continue"]),
+        (
+            "y, past = self.layer(x, past)",
+            "y, past = self.layer(x)",
+            ["calls_with_a_cache_continue"],
+        ),
+        ("return self.head(x + y), past", "return self.head(x + y)", []),
+    ],
+    ids=["right", "positions begin at zero", "not handed on", "returns none"],
+)
+def test_calls_of_a_model_with_a_cache_continue(old: str, new: str, broken: list[str]) -> None:
+    source = CACHED.replace(old, new)
+    assert source != CACHED or old == new
+    layer = observe(source, "Model")
+    assert [each.claim.name for each in layer.breaches] == broken
+    assert (layer.claims[-1].name == "calls_with_a_cache_continue") is ("y), past" in source)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+    from tests.grader.conftest import GradeAll, GradeText
 
 OPTION = """\
 import torch
@@ -49,3 +49,29 @@ def test_an_option_that_hides_later_tokens_is_judged_on_too(
     assert (record.status, len(record.notes)) == (status, notes)
     said = "judged with `causal=True`, too: then it should hide later tokens"
     assert (said in [note.message for note in record.notes]) is (status == "failed")
+
+
+NORMED = OPTION.replace("causal=False", "qk_norm=False").replace(
+    "self.heads, self.causal = heads, causal",
+    "self.heads = heads\n"
+    "        made = nn.LayerNorm if qk_norm else lambda width: nn.Identity()\n"
+    "        self.q_norm, self.k_norm = made(dim // heads), made(dim // heads)",
+)
+NORMED = NORMED.replace("        if self.causal:\n            shown = shown & shown.tril()\n", "")
+NORMED = NORMED.replace(
+    "        shown = torch",
+    "        q, k = self.q_norm(q), self.k_norm(k)\n        shown = torch",
+    1,
+)
+
+
+@pytest.mark.parametrize(("used", "statuses"), [("k_norm", 1), ("q_norm", 2)])
+def test_every_part_that_an_option_adds_has_an_effect(
+    used: str, statuses: int, grade_all: "GradeAll"
+) -> None:
+    records = grade_all(NORMED.replace("self.k_norm(k)", f"self.{used}(k)"))
+    assert [each.status for each in records] == ["passed", "failed"][:statuses]
+    if statuses > 1:
+        assert "nothing reads `k_norm`" in str(records[1].properties)
+        told = [note.message for note in records[1].notes]
+        assert told == ["judged with `qk_norm=True`, too, and this is wrong"]

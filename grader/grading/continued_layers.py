@@ -1,0 +1,72 @@
+"""Whether the calls of a layer or a model with a cache go on as a whole sequence does.
+
+Where later tokens change nothing before them, the last tokens of a sequence get the same output in
+calls of their own, if each is given the cache of the call before.
+"""
+
+import contextlib
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from headcheck.grader.grading.claims import Claim, JudgedClaim
+from headcheck.properties.binding.building import construct
+from headcheck.properties.binding.caches import PLACES, list_asking, names_cache
+from headcheck.properties.binding.probe import CallProbe
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.subject import Chunk, Subject
+from headcheck.properties.terms.call_form import CacheConvention, Given
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+CONTINUED = Claim(
+    "calls_with_a_cache_continue",
+    "Tokens that come one by one, each with the cache of the call before, give the output of the "
+    "whole sequence.",
+    PropertyGroup.CACHE,
+)
+EXPECTED = "with a cache, the last two tokens give what they give in one call for all"
+
+
+def judge_continued(subject: Subject, signature: Signature, probe: CallProbe) -> JudgedClaim | None:
+    """Return whether calls continue each other; None if they take no cache, or cannot.
+
+    Raises SubmissionFailed if its process ends.
+    """
+    optional = [p.name for p in signature.call if p.has_default and p.default is None]
+    name = next(filter(names_cache, optional), None)
+    if name is None or not probe.batched or not probe.seen.outputs:
+        return None
+    whole, begin = probe.seen.outputs[0], probe.seen.x.shape[1] - 2
+    every = (_decode(subject, signature, probe, CacheConvention(name, n)) for n in PLACES)
+    for first, later in filter(None, every):
+        alike = first.shape[1] == begin and later.shape == whole[:, begin:].shape
+        if alike and torch.allclose(first, whole[:, :begin]):
+            if torch.allclose(later, whole[:, begin:]):
+                return JudgedClaim(CONTINUED)
+            return JudgedClaim(CONTINUED, EXPECTED, "they give something else")
+    return None
+
+
+def _decode(
+    subject: Subject, signature: Signature, probe: CallProbe, cache: CacheConvention
+) -> tuple[Tensor, Tensor] | None:
+    """Return the output of all tokens but two, and that of these, which come one by one."""
+    asking = {p.name: Given.TRUE for p in list_asking(signature)}
+    given = {**(probe.form.given or {}), **asking}
+    form = replace(probe.form, places=(0,), cache=cache, given=given or None)
+    x = probe.seen.x
+    parts = x[:, :-2], x[:, -2:-1], x[:, -1:]
+    try:
+        module = construct(subject, signature.name, probe.built, form)
+        module.write(probe.seen.stored)
+        results = module.decode([Chunk(p, n - 1 if n else None) for n, p in enumerate(parts)])
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
+        return None
+    first, *later = (result.outputs[0] for result in results)
+    with contextlib.suppress(RuntimeError):  # they are no outputs of tokens
+        return first, torch.cat(later, dim=1)
+    return None
