@@ -6,6 +6,7 @@ from dataclasses import replace
 from headcheck.properties.binding.bench import Bench, Settled, is_right_at
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.usual_values import FARTHEST
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.parts.positions import Positions
 
 TOKENS = 40
@@ -20,8 +21,9 @@ def settle_farthest(bench: Bench) -> Settled:
     if contract.positions is not Positions.RELATIVE or bench.match.mistakes:
         return bench.settled
     case = contract.fit(replace(OTHER, tokens=TOKENS, context_length=TOKENS))
+    nearest = contract.relative_buckets // (2 if contract.has(Capability.CAUSAL) else 4)
     for farthest in (contract.relative_farthest, *_iter_named(bench), *USUAL):
-        if farthest <= contract.relative_buckets // 4:
+        if farthest <= nearest:  # so many distances have numbers of their own
             continue
         other = replace(contract, relative_farthest=farthest)
         if is_right_at(bench.subject, other, case):

@@ -98,7 +98,9 @@ QUANTITY_TAKEN = {
     "d_out": Taken.WIDTH,
 }
 
-FLAGS = re.compile(r".*(causal|masked|mask|bias|flash|fused|batch_first|first|is_|use_).*")
+FLAGS = re.compile(
+    r".*(causal|directional|masked|mask|bias|flash|fused|batch_first|first|is_|use_).*"
+)
 """names of options that are on or off"""
 
 INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
