@@ -12,7 +12,12 @@ from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.open_mode import make_open_target
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.properties.binding.binding import Binding
-from headcheck.properties.binding.calls import keep_one_mask, list_mask_names, list_masks_of_others
+from headcheck.properties.binding.calls import (
+    give_context,
+    keep_one_mask,
+    list_mask_names,
+    list_masks_of_others,
+)
 from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.intent import CAUSAL_OPTION
 from headcheck.properties.binding.signature import Signature
@@ -43,7 +48,11 @@ class FormJudge:
         alone = {name: keep_one_mask(signature, name) for name in others}
         found = {name: self.recognise(each) for name, each in alone.items()}
         bound = {n: each for n, each in found.items() if each and _takes_mask(each)}
-        switched = [_put_batch_first(signature, binding), self._hide_later(signature, binding)]
+        switched = [
+            _put_batch_first(signature, binding),
+            self._hide_later(signature, binding),
+            self._give_context(signature, binding),
+        ]
         targets = [make_open_target(signature, each) for each in switched if each is not None]
         if known is not None and not bound and not targets:
             return known
@@ -61,6 +70,16 @@ class FormJudge:
         if switched is None or found is None:
             return None
         remark = f"judged with `{switched[0]}=True`, too: then it should hide later tokens"
+        return replace(found, remarks=(*found.remarks, remark))
+
+    def _give_context(self, signature: Signature, binding: Binding) -> Binding | None:
+        """Return the binding of a class that is given the context that its calls may take."""
+        asked = give_context(signature)
+        alone = {*binding.contract.call_form.inputs} <= {"x", "mask"}
+        found = self.recognise(asked[1]) if asked is not None and alone else None
+        if asked is None or found is None or found.inexact:
+            return None
+        remark = f"judged with a context in `{asked[0]}`, too"
         return replace(found, remarks=(*found.remarks, remark))
 
     def _judge_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:

@@ -124,12 +124,15 @@ def iter_call_forms(
 
     The arguments in `given` are neither tokens nor a mask; they get what their names suggest.
     """
+    apart = next((p.name for p in parameters[1:] if p.by_name and not p.has_default), None)
     for form in _iter_plain_forms(parameters):
         for kinds in _iter_given(given):
             by_name = kinds or any(p.by_name for p in parameters)
             named = find_mask_name(parameters) if by_name else None
             every = {**(form.given or {}), **(kinds or {})} or None
-            yield replace(form, given=every, mask=replace(form.mask, argument=named))
+            own = replace(form, given=every, mask=replace(form.mask, argument=named))
+            context = apart if "context" in form.inputs and apart != named else None
+            yield replace(own, context_argument=context)
 
 
 def _iter_given(given: Sequence[SignatureParameter]) -> Iterator[dict[str, Given] | None]:
@@ -216,6 +219,28 @@ def list_masks_of_others(parameters: Sequence[SignatureParameter]) -> list[str]:
 def _list_words(name: str) -> list[str]:
     """Return the words of a name that say whose input or mask it is."""
     return [word for word in name.lower().split("_") if word and word not in COMMON_WORDS]
+
+
+def give_context(signature: Signature) -> tuple[str, Signature] | None:
+    """Return an optional argument that takes a context, and the signature that requires it.
+
+    Of the masks, those of this context are kept. All are passed by name. None without such an
+    argument, or if it comes first after the tokens: then it is known already.
+    """
+    others = set_given_aside(signature).call[2:]
+    optional = (p for p in others if p.has_default and p.default is None)
+    context = next((p for p in optional if guess_role(p.name) == "context"), None)
+    if context is None or list_given(context.name):
+        return None
+    words = {*_list_words(context.name)}
+    masks = [n for n in list_mask_names(signature.call) if words & {*_list_words(n)}]
+    kept = (p for p in signature.call if p.name in masks)
+    call = (
+        *(p for p in signature.call if not p.has_default),
+        replace(context, has_default=False, by_name=True),
+        *(replace(p, by_name=True) for p in kept),
+    )
+    return context.name, replace(signature, call=call, causal=False)
 
 
 def keep_one_mask(signature: Signature, name: str) -> Signature:

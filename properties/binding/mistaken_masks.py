@@ -101,7 +101,8 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
         keep, results = next(draw_masks(bench, convention)), answers[0]
         alone = replace(bench, sized=replace(bench.case, batch=1))
         idle = is_close(results, bench.compute().output)
-        if idle and own.mask.argument is not None and not form.mask.required:
+        beside = own.mask.argument is not None and own.context_argument is None
+        if idle and beside and not form.mask.required:
             continue  # a mask beside another one may be of something else that is not given
         if _is_broken_by(results, keep, own.mask):
             return _read_as_showing_most(bench, own, keep)

@@ -267,6 +267,8 @@ class CallForm:
     """the positions that a module adds to its tokens"""
     scale: LearnedScale | None = None
     """the parameter that scales scores, if there is one"""
+    context_argument: str | None = None
+    """the argument that takes the context, if it is passed by name"""
     adds_tokens: bool = False
     """whether the module adds its tokens to the output, so that they are taken off again"""
     joins_queries: bool = False

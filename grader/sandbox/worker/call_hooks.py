@@ -75,6 +75,8 @@ class CallHooks:
     """the table of which a module adds rows to its tokens"""
     scale: tuple[str, float] | None = None
     """the path of a parameter that scales scores, and the number at which it is fixed"""
+    context_argument: str | None = None
+    """the argument that takes the context, if it is passed by name"""
     adds_tokens: bool = False
     """whether the tokens are taken off the output again"""
     beside: Mapping[str, Any] | None = None
@@ -145,6 +147,8 @@ class CallHooks:
         }
         if "mask" in roles and self.mask["argument"] is not None:
             named[self.mask["argument"]] = roles.pop("mask")
+        if self.context_argument is not None:
+            named[self.context_argument] = roles.pop("context")
         if self.beside is not None:
             named[self.beside["argument"]] = convert_mask(self.beside, None, *tokens)
         if "cache" in options:

@@ -75,3 +75,47 @@ def test_every_part_that_an_option_adds_has_an_effect(
         assert "nothing reads `k_norm`" in str(records[1].properties)
         told = [note.message for note in records[1].notes]
         assert told == ["judged with `qk_norm=True`, too, and this is wrong"]
+
+
+OF_BERT = (
+    OPTION.replace("causal=False", "")
+    .replace("heads, )", "heads)")
+    .replace("x, mask=None", "x, mask=None, encoder_states=None, encoder_mask=None")
+)
+OF_BERT = OF_BERT.replace("self.heads, self.causal = heads, causal", "self.heads = heads").replace(
+    "        if self.causal:\n            shown = shown & shown.tril()\n", ""
+)
+OF_BERT = OF_BERT.replace(
+    """        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        shown = torch.ones(1, 1, x.shape[1], x.shape[1], dtype=torch.bool)
+""",
+    """        y = x if encoder_states is None else encoder_states
+        mask = mask if encoder_states is None else encoder_mask
+        q, k, v = (
+            layer(t).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer, t in ((self.q, x), (self.k, y), (self.v, y))
+        )
+        shown = torch.ones(1, 1, x.shape[1], y.shape[1], dtype=torch.bool)
+""",
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("(self.v, y)", "(self.v, y)", "passed"),
+        ("else encoder_mask", "else None", "failed"),
+        pytest.param("else encoder_mask", "else mask", "failed", marks=pytest.mark.whole),
+    ],
+)
+def test_a_context_that_calls_may_take_is_judged_with_its_mask(
+    old: str, new: str, status: str, grade_text: "GradeText"
+) -> None:
+    assert "encoder_states is None" in OF_BERT and "causal" not in OF_BERT
+    record = grade_text(OF_BERT.replace(old, new))
+    assert record.status == status
+    said = "judged with a context in `encoder_states`, too"
+    assert (said in [note.message for note in record.notes]) is (status == "failed")

@@ -19,7 +19,8 @@ class Biased(nn.Module):
 
     def find_buckets(self, distance):
         size = (-distance).clamp(min=0)
-        far = 16 + (torch.log(size.clamp(min=1).double() / 16) / math.log(FARTHEST / 16) * 16).long()
+        share = torch.log(size.clamp(min=1).double() / 16) / math.log(FARTHEST / 16)
+        far = 16 + (share * 16).long()
         return torch.where(size < 16, size, far.clamp(max=31))
 
     def forward(self, x):
