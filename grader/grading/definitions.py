@@ -88,10 +88,11 @@ def _parse_signature(
     name, only = str(entry["name"]), bool(entry.get("for_inference", False))
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        doc, called, reset = (str(entry.get(key, "")) for key in ("doc", "called_doc", "reset"))
+        keys = "doc", "called_doc", "reset", "forgets"
+        doc, called, reset, forgets = (str(entry.get(key, "")) for key in keys)
         signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
         taken = _parse_parameters(entry.get("reset_parameters"))
-        signature = replace(signature, reset=reset, reset_parameters=taken)
+        signature = replace(signature, reset=reset, reset_parameters=taken, forgets=forgets)
         said = str(entry.get("batch_first", ""))
         return replace(signature, for_inference=only, batch_first=said)
     if entry["kind"] == "function" and takes_three_tokens(constructor):

@@ -175,7 +175,8 @@ def adapt_contract(asked: Contract, found: Contract) -> Contract:
     kept = asked.capabilities & (found.capabilities | INTENDED)
     if found.call_form.mask == MaskConvention():
         kept |= asked.capabilities & {C.ANY_MASK}
-    form = replace(found.call_form, reset=None, cleared=(), cache=None)  # nothing may be kept
+    # Nothing may be kept.
+    form = replace(found.call_form, reset=None, forgets=None, cleared=(), cache=None)
     return replace(
         found,
         call_form=form,

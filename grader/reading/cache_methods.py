@@ -1,10 +1,15 @@
-"""The method of a class with which another sequence begins, by its name and by what it sets."""
+"""What begins another sequence: a method of a class, or an attribute that its users set to None."""
 
 import ast
 import re
 from collections.abc import Iterator
 
-from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, list_methods
+from headcheck.grader.reading.symbol_table import (
+    DefinitionSite,
+    FunctionNode,
+    SymbolTable,
+    list_methods,
+)
 
 RESET = re.compile(r"_*(reset|clear|empty|flush|forget)(_?(kv_?)?(cache|state|memory|past))?")
 """names of methods that forget what earlier calls have left"""
@@ -18,6 +23,26 @@ SETUP = re.compile(
 def find_reset(site: DefinitionSite) -> FunctionNode | None:
     """Return the method that sets up an empty cache, or else forgets what earlier calls left."""
     return _find_setup(site) or _find_forgetting(site)
+
+
+def find_forgotten(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return the attribute that a class, or one that it uses, fills, and other code sets to None.
+
+    Such code knows when another sequence begins. It returns "" if there is none.
+    """
+    sites = [site, *symbols.collect_reachable_definitions(site.node.name)]
+    classes = {each.node for each in sites if isinstance(each.node, ast.ClassDef)}
+    for each in classes:
+        methods = {False: list[ast.AST](), True: list[ast.AST]()}
+        for method in list_methods(each):
+            methods[method.name == "__init__"].append(method)
+        empty = {name for m in methods[True] for name, none in _iter_set(m) if none}
+        filled = {name for m in methods[False] for name, none in _iter_set(m) if not none}
+        others = (s.node for s in symbols.program.statements if s.node is not each)
+        reset = {name for node in others for name, none in _iter_set(node) if none}
+        if found := empty & filled & reset:
+            return min(found)
+    return ""
 
 
 def _find_forgetting(site: DefinitionSite) -> FunctionNode | None:
@@ -48,7 +73,7 @@ def _find_setup(site: DefinitionSite) -> FunctionNode | None:
     return None
 
 
-def _iter_set(method: FunctionNode) -> Iterator[tuple[str, bool]]:
+def _iter_set(method: ast.AST) -> Iterator[tuple[str, bool]]:
     """Yield the attributes and buffers that a method sets, and whether it sets them to None."""
     for node in ast.walk(method):
         match node:

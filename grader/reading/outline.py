@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headcheck.grader.reading.axes import quote_batch_first
-from headcheck.grader.reading.cache_methods import find_reset
+from headcheck.grader.reading.cache_methods import find_forgotten, find_reset
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.docstrings import (
@@ -59,6 +59,8 @@ class Definition:
     """the beginning of the docstrings of what it calls with arguments that it does not compute"""
     reset: str = ""
     """the name of its method that forgets earlier calls, or sets up a cache; "" without one"""
+    forgets: str = ""
+    """the attribute that its users set to None for this; "" without one"""
     reset_parameters: tuple[Parameter, ...] = ()
     """the parameters of this method"""
     for_inference: bool = False
@@ -126,6 +128,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         doc=read_docstrings(symbols, last),
         called_doc=read_called_docstrings(symbols, last),
         reset="" if reset is None else reset.name,
+        forgets=find_forgotten(symbols, last) if is_class and reset is None else "",
         reset_parameters=() if reset is None else tuple(iter_parameters(reset.args))[1:],
         for_inference=_is_for_inference(symbols, last),
         batch_first=quote_batch_first(symbols, last),

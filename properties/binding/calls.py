@@ -96,6 +96,7 @@ def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
             form,
             reset=reset,
             reset_takes=takes,
+            forgets=signature.forgets or None,
             bypassed=signature.bypassed,
             silenced=signature.silenced,
             adds_tokens=signature.adds_tokens,

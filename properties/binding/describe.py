@@ -161,6 +161,8 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
     if form.reset is not None and not (form.cache and form.cache.is_kept):
         taken = ", ".join(form.reset_takes or ())
         yield f"its `{form.reset}({taken})` is called before every call of it"
+    if form.forgets is not None:
+        yield f"its `{form.forgets}` is set to None before every call, as its users do"
     if cleared:
         are = "is" if len(cleared) == 1 else "are"
         yield f"its {join_words(cleared)} {are} cleared before every call"

@@ -67,6 +67,8 @@ class Signature:
     """what the docstrings say of functions that it calls with what it was given"""
     reset: str = ""
     """the method that forgets earlier calls, or sets up a cache; "" if there is none"""
+    forgets: str = ""
+    """the attribute that its users set to None where a sequence begins; "" if there is none"""
     reset_parameters: tuple[SignatureParameter, ...] = ()
     """the parameters of this method"""
     for_inference: bool = False

@@ -257,6 +257,8 @@ class CallForm:
     """the method that is called before every call, so that it does not continue earlier ones"""
     reset_takes: Mapping[str, Taken] | None = None
     """what this method is given, by name"""
+    forgets: str | None = None
+    """the attribute of the module, or of a part of it, that is set to None before every call"""
     cleared: tuple[str, ...] = ()
     """the paths of tensors that are set to zero before every call, for the same reason"""
     bypassed: tuple[str, ...] = ()

@@ -65,6 +65,8 @@ class CallHooks:
     """the method of a module that is called before every call"""
     reset_takes: Mapping[str, Any] = field(default_factory=dict)
     """what it is given, by name: numbers, or "batch", "dtype" and "device" of the tokens"""
+    forgets: str | None = None
+    """the attribute of a module, or of a part of it, that is set to None before every call"""
     cleared: Sequence[str] = ()
     """the paths of a module's tensors that are set to zero before every call"""
     bypassed: Sequence[str] = ()
@@ -186,6 +188,9 @@ class CallHooks:
         ):
             if reset is not None:
                 getattr(called, reset)(**_fill_in(takes, tokens))
+        for module in called.modules() if self.forgets is not None else ():
+            if hasattr(module, self.forgets):
+                setattr(module, self.forgets, None)
         for path in self.cleared:
             set_tensor(called, path, torch.zeros_like)
 

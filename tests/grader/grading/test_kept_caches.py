@@ -153,6 +153,55 @@ def test_a_cache_may_be_an_argument_of_any_name(grade_text: "GradeText") -> None
     assert "its `kv` takes what an earlier call returned" in str(right.notes)
 
 
+KEPT_CONTEXT = """\
+import torch
+from torch import nn
+
+
+class Cross(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.kv, self.o = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
+        self.kept = None
+
+    def forward(self, x, context):
+        if self.kept is None:
+            self.kept = self.kv(context).chunk(2, -1)
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (self.q(x), *self.kept)
+        )
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.cross, self.norm = Cross(dim, heads), nn.LayerNorm(dim)
+
+    def forward(self, x, context):
+        return self.norm(x + self.cross(x, context))
+
+
+def translate(layer, x, context):
+    layer.cross.kept = None
+    return layer(x, context)
+"""
+
+
+def test_what_the_users_of_a_class_set_to_none_is_so_before_every_call(
+    grade_all: "GradeAll",
+) -> None:
+    attention, layer, *others = grade_all(KEPT_CONTEXT)
+    assert (attention.name, layer.name) == ("Cross", "Layer")
+    assert {each.status for each in (attention, layer, *others)} == {"passed"}
+    told = [note.message for note in attention.notes]
+    assert "its `kept` is set to None before every call, as its users do" in told
+    [kept, *_] = grade_all(KEPT_CONTEXT.replace("    layer.cross.kept = None\n", ""))
+    assert kept.status != "passed"
+
+
 def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: "GradeText") -> None:
     assert grade_text(CROSS).status == "passed"
     exchanged = CROSS.replace(
