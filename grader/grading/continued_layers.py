@@ -5,6 +5,7 @@ calls of their own, if each is given the cache of the call before.
 """
 
 import contextlib
+import itertools
 from dataclasses import replace
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.properties.binding.building import construct
-from headcheck.properties.binding.caches import PLACES, list_asking, names_cache
+from headcheck.properties.binding.caches import EMPTY, PLACES, list_asking, names_cache
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.subject import Chunk, Subject
@@ -39,7 +40,9 @@ def judge_continued(subject: Subject, signature: Signature, probe: CallProbe) ->
     if name is None or not probe.batched or not probe.seen.outputs:
         return None
     whole, begin = probe.seen.outputs[0], probe.seen.x.shape[1] - 2
-    every = (_decode(subject, signature, probe, CacheConvention(name, n)) for n in PLACES)
+    starts = itertools.product((None, *EMPTY), PLACES)
+    caches = (CacheConvention(name, place, made_by=start) for start, place in starts)
+    every = (_decode(subject, signature, probe, cache) for cache in caches)
     for first, later in filter(None, every):
         alike = first.shape[1] == begin and later.shape == whole[:, begin:].shape
         if alike and torch.allclose(first, whole[:, :begin]):
@@ -61,11 +64,14 @@ def _decode(
     try:
         module = construct(subject, signature.name, probe.built, form)
         module.write(probe.seen.stored)
-        results = module.decode([Chunk(p, n - 1 if n else None) for n, p in enumerate(parts)])
+        chunks = [Chunk(part, n - 1 if n else None) for n, part in enumerate(parts)]
+        results = module.decode(chunks, counted=True)
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
         return None
+    if not results[0].kept:
+        return None  # what began the sequence begins none
     first, *later = (result.outputs[0] for result in results)
     with contextlib.suppress(RuntimeError):  # they are no outputs of tokens
         return first, torch.cat(later, dim=1)
