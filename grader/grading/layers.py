@@ -24,6 +24,8 @@ from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import join_words
 from headcheck.properties.violations.violation import Status
 
+NUMBERED = re.compile(r"\d+|(^|_)(q|k|v|query|key|value)(?=_|$)")
+"""the parts of names by which attributes of one kind differ"""
 SAID_OF_LAYERS = "judged as a layer around {}, by what holds for every layer"
 SAID_OF_BLOCKS = "judged as a layer, too: what stands around its attention is wrong"
 SAID_OF_UNKNOWN = "its attention is not recognised: judged by what holds for every layer"
@@ -91,9 +93,12 @@ class LayerJudge:
 
 
 def _list_repeated(code: LayerCode, unread: str) -> list[int]:
-    """Return the lines that read an attribute several times whose name has another number."""
-    stem = re.sub(r"\d+", "", unread)
-    alike = (lines for name, lines in code.repeated if re.sub(r"\d+", "", name) == stem != unread)
+    """Return the lines that read an attribute several times that is named alike.
+
+    Its name has another number, or is of queries, and this one of keys.
+    """
+    stem = NUMBERED.sub("", unread)
+    alike = (lines for name, lines in code.repeated if NUMBERED.sub("", name) == stem != unread)
     return [n for lines in alike for n in lines]
 
 

@@ -73,6 +73,7 @@ def test_every_part_that_an_option_adds_has_an_effect(
     assert [each.status for each in records] == ["passed", "failed"][:statuses]
     if statuses > 1:
         assert "nothing reads `k_norm`" in str(records[1].properties)
+        assert records[1].place is not None and len(records[1].place.lines) == 2
         told = [note.message for note in records[1].notes]
         assert told == ["judged with `qk_norm=True`, too, and this is wrong"]
 
