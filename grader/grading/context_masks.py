@@ -47,16 +47,16 @@ def _judge(bench: Bench, name: str) -> JudgedClaim | None:
     """Return whether some form of mask hides tokens; None if calls take none that is as long."""
     queries, context = bench.x[:, :QUERIES], bench.x[:, QUERIES:]
     keep = torch.arange(context.shape[1]) < context.shape[1] - HIDDEN
-    [shown] = bench.call(bench.contract.call_form, queries, context[:, keep], apart=2) or (None,)
+    shown = bench.call(bench.contract.call_form, queries, context[:, keep], apart=2)
     form, taken = add_mask(bench, name), False
     for convention in iter_conventions(name, form):
-        if convention.keys_only and shown is not None:
+        if convention.keys_only and shown:
             own = replace(form, mask=convention)
             got = bench.call(own, queries, context, keep[None, None, None], apart=2)
             taken |= bool(got)
-            if is_close(got, shown.double()):
+            if is_close(got, shown[0].double()):
                 return JudgedClaim(MASKED)
+    if not taken:
+        return None
     expected = "with a mask the same as without the tokens that it hides"
-    return (
-        JudgedClaim(MASKED, expected, "something else, with each kind of mask") if taken else None
-    )
+    return JudgedClaim(MASKED, expected, "something else, with each kind of mask")

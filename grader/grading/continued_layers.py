@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
+from headcheck.properties.binding.bench import is_close
 from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.caches import EMPTY, PLACES, list_asking, names_cache
 from headcheck.properties.binding.probe import CallProbe
@@ -37,19 +38,24 @@ def judge_continued(subject: Subject, signature: Signature, probe: CallProbe) ->
     """
     optional = [p.name for p in signature.call if p.has_default and p.default is None]
     name = next(filter(names_cache, optional), None)
-    if name is None or not probe.batched or not probe.seen.outputs:
+    if name is None or not probe.batched or not _keeps_tokens(probe):
         return None
     whole, begin = probe.seen.outputs[0], probe.seen.x.shape[1] - 2
     starts = itertools.product((None, *EMPTY), PLACES)
     caches = (CacheConvention(name, place, made_by=start) for start, place in starts)
     every = (_decode(subject, signature, probe, cache) for cache in caches)
     for first, later in filter(None, every):
-        alike = first.shape[1] == begin and later.shape == whole[:, begin:].shape
-        if alike and torch.allclose(first, whole[:, :begin]):
-            if torch.allclose(later, whole[:, begin:]):
+        if is_close([first], whole[:, :begin].double()) and later.shape == whole[:, begin:].shape:
+            if is_close([later], whole[:, begin:].double()):
                 return JudgedClaim(CONTINUED)
             return JudgedClaim(CONTINUED, EXPECTED, "they give something else")
     return None
+
+
+def _keeps_tokens(probe: CallProbe) -> bool:
+    """Whether the first result has numbers for each token."""
+    shapes = [output.shape for output in probe.seen.outputs[:1]]
+    return any(len(s) == 3 and s[:2] == probe.seen.x.shape[:2] for s in shapes)
 
 
 def _decode(
@@ -73,6 +79,6 @@ def _decode(
     if not results[0].kept:
         return None  # what began the sequence begins none
     first, *later = (result.outputs[0] for result in results)
-    with contextlib.suppress(RuntimeError):  # they are no outputs of tokens
+    with contextlib.suppress(RuntimeError, IndexError):  # they are no outputs of tokens
         return first, torch.cat(later, dim=1)
     return None

@@ -41,7 +41,7 @@ def find_head_mask(signature: Signature, contract: Contract) -> Question | None:
     """Return the question whether a mask of heads is followed; None if there is none."""
     names = (p.name for p in signature.call if p.has_default and HEAD_MASK.fullmatch(p.name))
     name = next(names, None)
-    plain = contract.has(C.HEADS, C.OWN_KEYS, C.PROJECTED, C.MODULE)
+    plain = contract.has(C.HEADS, C.OWN_KEYS, C.PROJECTED, C.UNCOMPRESSED, C.MODULE)
     if name is None or not plain or contract.call_form.mask.required:
         return None
     said = f"judged with its `{name}`, too: ones and zeros that show and hide heads"
