@@ -188,9 +188,10 @@ class CallHooks:
         ):
             if reset is not None:
                 getattr(called, reset)(**_fill_in(takes, tokens))
-        for module in called.modules() if self.forgets is not None else ():
-            if hasattr(module, self.forgets):
-                setattr(module, self.forgets, None)
+        if self.forgets is not None:
+            for module in called.modules():
+                if hasattr(module, self.forgets):
+                    setattr(module, self.forgets, None)
         for path in self.cleared:
             set_tensor(called, path, torch.zeros_like)
 
