@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
-from headcheck.grader.grading.questions import Question
+from headcheck.grader.grading.questions import FurtherQuestion
 from headcheck.properties.binding.bench import Bench, is_close
 from headcheck.properties.binding.calls import find_mask_name
 from headcheck.properties.binding.followed_masks import iter_conventions
@@ -34,13 +34,13 @@ MASKED = Claim(
 )
 
 
-def find_context_mask(signature: Signature, contract: Contract) -> Question | None:
+def find_context_mask(signature: Signature, contract: Contract) -> FurtherQuestion | None:
     """Return the question whether a mask of a context is followed; None if there is none."""
     name = find_mask_name(signature.call)
     if name is None or not contract.call_form.joins_queries:
         return None
     said = f"judged with its `{name}`, too: a mask of the context"
-    return Question(contract, CASE, functools.partial(_judge, name=name), said)
+    return FurtherQuestion(contract, CASE, functools.partial(_judge, name=name), said)
 
 
 def _judge(bench: Bench, name: str) -> JudgedClaim | None:

@@ -46,7 +46,7 @@ from headcheck.grader.grading.other_form import (
     say_exercise,
     takes_more,
 )
-from headcheck.grader.grading.questions import judge_question
+from headcheck.grader.grading.questions import judge_further
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
@@ -296,7 +296,7 @@ class _Grading:
         if question is None:
             return None
         given = self.session, self.submission, self.settings, self.signatures[name], question
-        run = functools.partial(judge_question, *given)
+        run = functools.partial(judge_further, *given)
         with contextlib.suppress(SubmissionFailed):
             return fault.contain(run, None, SandboxError, BadContract, SubmissionFailed)
         return None

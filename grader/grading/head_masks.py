@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
-from headcheck.grader.grading.questions import Question
+from headcheck.grader.grading.questions import FurtherQuestion
 from headcheck.properties.binding.bench import Bench, is_close
 from headcheck.properties.binding.calls import HEAD_MASK
 from headcheck.properties.binding.signature import Signature
@@ -37,7 +37,7 @@ TAKEN_AWAY = Claim(
 )
 
 
-def find_head_mask(signature: Signature, contract: Contract) -> Question | None:
+def find_head_mask(signature: Signature, contract: Contract) -> FurtherQuestion | None:
     """Return the question whether a mask of heads is followed; None if there is none."""
     names = (p.name for p in signature.call if p.has_default and HEAD_MASK.fullmatch(p.name))
     name = next(names, None)
@@ -45,7 +45,7 @@ def find_head_mask(signature: Signature, contract: Contract) -> Question | None:
     if name is None or not plain or contract.call_form.mask.required:
         return None
     said = f"judged with its `{name}`, too: ones and zeros that show and hide heads"
-    return Question(contract, CASE, functools.partial(_judge, name=name), said)
+    return FurtherQuestion(contract, CASE, functools.partial(_judge, name=name), said)
 
 
 def _judge(bench: Bench, name: str) -> JudgedClaim | None:

@@ -135,8 +135,11 @@ def is_foreign(asked: Contract, found: NotBound | None) -> bool:
 
 
 def _simplify(path: str) -> str:
-    """Return a path of a weight without what people write in several ways: `W_q` is `wq`."""
-    return path.replace("_", "").lower()
+    """Return a path of a weight without what people write in several ways: `W_q` is `wq`.
+
+    A head's number stands for that of any head.
+    """
+    return re.sub(r"\{\w+\}|\d+", "*", path).replace("_", "").lower()
 
 
 def takes_more(signature: Signature, contract: Contract) -> bool:

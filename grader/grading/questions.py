@@ -21,7 +21,7 @@ from headcheck.properties.terms.case import Case
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FurtherQuestion:
     """What is asked of a class, how it is constructed and called for this, and what is said."""
 
     contract: Contract
@@ -31,12 +31,12 @@ class Question:
     said: str
 
 
-def judge_question(
+def judge_further(
     reading: Session,
     submission: Submission,
     settings: Settings,
     signature: Signature,
-    question: Question,
+    question: FurtherQuestion,
 ) -> SubmissionRecord | None:
     """Return the record of a class by one more claim; None if calls do not tell.
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
-from headcheck.grader.grading.questions import Question
+from headcheck.grader.grading.questions import FurtherQuestion
 from headcheck.grader.sandbox.worker.token_axes import cut_windows, lay_windows
 from headcheck.properties.binding.bench import Bench, is_close
 from headcheck.properties.binding.signature import Signature
@@ -39,7 +39,7 @@ SHIFTED = Claim(
 )
 
 
-def find_shift(signature: Signature, contract: Contract) -> Question | None:
+def find_shift(signature: Signature, contract: Contract) -> FurtherQuestion | None:
     """Return the question whether windows are shifted rightly; None if they cannot be shifted."""
     option = next((p for p in signature.constructor if SHIFT.fullmatch(p.name)), None)
     if option is None or contract.call_form.axes not in OF_IMAGES:
@@ -48,7 +48,7 @@ def find_shift(signature: Signature, contract: Contract) -> Question | None:
     given = True if isinstance(option.default, bool) else by
     shifted = _shift(contract, Argument(option.name, CONSTANT, default=given))
     said = f"judged with its `{option.name}`, too: the windows of two images, shifted by {by}"
-    return Question(shifted, CASE, functools.partial(_judge, by=by), said)
+    return FurtherQuestion(shifted, CASE, functools.partial(_judge, by=by), said)
 
 
 def _shift(contract: Contract, shift: Argument) -> Contract:

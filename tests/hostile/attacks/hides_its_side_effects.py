@@ -1,15 +1,15 @@
 """Writes over its input, and has the runner send back a copy that it took before."""
 
-from headcheck.grader.sandbox.worker import objects
+from headcheck.grader.sandbox.worker import object_calls
 
 import torch.nn.functional as F
 from torch import nn
 
 
 def attack():
-    if not hasattr(objects, "attacked_before"):
-        objects.attacked_before = True
-        objects.make_sendable = untouched(objects.make_sendable)
+    if not hasattr(object_calls, "attacked_before"):
+        object_calls.attacked_before = True
+        object_calls.make_sendable = untouched(object_calls.make_sendable)
 
 
 def untouched(sendable):

@@ -1,13 +1,13 @@
 """Describes what it returned in three million letters, to fill the report."""
 
-from headcheck.grader.sandbox.worker import objects, runtime
+from headcheck.grader.sandbox.worker import object_calls, runtime
 
 import torch.nn.functional as F
 from torch import nn
 
 
 def attack():
-    objects.describe_result = lambda result: "x" * 3_000_000
+    object_calls.describe_result = lambda result: "x" * 3_000_000
     runtime.describe_error = lambda error, position=None: {
         "type": "y" * 10**6,
         "message": "z" * 10**6,
