@@ -85,6 +85,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.markexpr == "not deep" and not config.option.whole:
+        # Some members of a family may be marked, of which `makeitem` knows nothing.
+        marked = [item for item in items if item.get_closest_marker("whole")]
+        config.hook.pytest_deselected(items=marked)
+        items[:] = [item for item in items if item not in marked]
     ours = config.option.whole or config.option.markexpr != "not deep"
     folders = [Path(__file__).parent] if ours else WHERE_CHECKED
     if not HAS_BEARTYPE and any(f in item.path.parents for item in items for f in folders):

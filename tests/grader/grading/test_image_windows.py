@@ -91,7 +91,10 @@ SIZED = (
 
 @pytest.mark.parametrize(
     ("source", "status"),
-    [(SIZED, "passed"), (SIZED.replace("roll((s, s)", "roll((-s, -s)"), "failed")],
+    [
+        pytest.param(SIZED, "passed", marks=pytest.mark.whole),
+        (SIZED.replace("roll((s, s)", "roll((-s, -s)"), "failed"),
+    ],
 )
 def test_a_class_for_images_of_one_size_is_given_these(
     source: str, status: str, grade_all: "GradeAll"

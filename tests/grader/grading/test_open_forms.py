@@ -39,7 +39,8 @@ class Attend(nn.Module):
         ("shown & shown.tril()", "passed", 4),
         ("shown | shown.tril()", "failed", 5),
         pytest.param("shown.triu()", "failed", 5, marks=pytest.mark.whole),
-        ("torch.ones_like(shown).tril()", "passed", 4),  # padding comes last, and is later
+        # Padding comes last, and is later.
+        pytest.param("torch.ones_like(shown).tril()", "passed", 4, marks=pytest.mark.whole),
     ],
 )
 def test_an_option_that_hides_later_tokens_is_judged_on_too(

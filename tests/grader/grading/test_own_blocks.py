@@ -72,7 +72,7 @@ UNKNOWN = [("q @ k.mT", "q @ k.flip(2).mT", 20), ("weights @ v", "weights @ v.fl
     ("source", "old", "new", "line"),
     [
         (BLOCK, *UNKNOWN[0]),
-        (PARALLEL, *UNKNOWN[1]),
+        pytest.param(PARALLEL, *UNKNOWN[1], marks=pytest.mark.whole),
         pytest.param(BLOCK, *UNKNOWN[1], marks=pytest.mark.whole),
         pytest.param(POST_NORM, *UNKNOWN[0], marks=pytest.mark.whole),
     ],

@@ -215,7 +215,7 @@ FORMS = {
 }
 
 
-@pytest.mark.sampled("form", FORMS, list(FORMS)[::3])
+@pytest.mark.sampled("form", FORMS, list(FORMS)[1::4])
 def test_it_is_right_and_its_mistake_is_told(grade_text: "GradeText", form: str) -> None:
     source, old, new = FORMS[form]
     assert old in source
@@ -271,6 +271,7 @@ def test_a_tensor_made_of_numbers_is_among_the_lines(grade_text: "GradeText") ->
     assert {6, 7} <= {each.line for each in record.place.lines}
 
 
+@pytest.mark.whole
 def test_a_class_that_says_which_axis_is_the_batch_must_not_attend_over_it(
     grade_text: "GradeText",
 ) -> None:

@@ -63,7 +63,7 @@ BESIDE = [
 ]
 
 
-@pytest.mark.sampled(("source", "mistakes"), BESIDE, BESIDE[:1])
+@pytest.mark.sampled(("source", "mistakes"), BESIDE, BESIDE[1:])
 def test_a_mistake_beside_the_scale_is_named(source: str, mistakes: list[str]) -> None:
     found = bind(*open_class(source, "Own"))
     assert isinstance(found, Binding)
