@@ -142,17 +142,13 @@ def make_today(
         OUTPUTS[out][1],
     ]
     takes = "dim, heads, kv_heads" if shared else "dim, heads"
-    return "".join(
-        (
-            HEAD,
-            NORMS[norm],
-            TURN if share else "",
-            f"\nclass Own(nn.Module):\n    def __init__(self, {takes}):\n",
-            _indent(init),
-            "\n    def forward(self, x):\n",
-            _indent(forward),
-        )
-    )
+    before = NORMS[norm] + (TURN if share else "")
+    return HEAD + before + _write_class(takes, init, forward)
+
+
+def _write_class(takes: str, init: list[str], forward: list[str]) -> str:
+    made = f"\nclass Own(nn.Module):\n    def __init__(self, {takes}):\n{_indent(init)}"
+    return f"{made}\n    def forward(self, x):\n{_indent(forward)}"
 
 
 def _indent(parts: list[str]) -> str:

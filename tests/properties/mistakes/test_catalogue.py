@@ -65,6 +65,24 @@ def numbers(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def make_masks(heads: int, tokens: int) -> dict[str, Tensor | None]:
+    """The masks by name; each hides something, but for the last."""
+    drawn = numbers(30, 2, heads, tokens, tokens) < 0.4
+    drawn[..., 0] = True
+    padding = torch.tensor([[True] * tokens, [True] * (tokens - 2) + [False] * 2])[:, None, None]
+    places = torch.arange(tokens)
+    both_sides = torch.stack([(places > 0) & (places < 3), (places > 1) & (places != 4)])
+    return {
+        "causal": causal_mask(tokens),
+        "drawn": drawn,
+        "padding": padding,
+        "both sides": both_sides[:, None, None],
+        "lengths": places < (places[:, None] * 2 % tokens + 1).expand(2, 1, -1, 1),
+        "documents": (places[:, None] // 2 == places // 2).expand(2, 1, -1, -1),
+        "none": None,
+    }
+
+
 def given(
     mask: str = "causal",
     *,
@@ -89,27 +107,13 @@ def given(
     layers |= {"W_q": layers["W_q"] * spread, "W_k": layers["W_k"] * spread}
     more = {f"b_{name}": numbers(10 + i, rows[name]) for i, name in enumerate("qkvo")}
     more["W_o"] = numbers(5, d, d) / d**0.5
-    drawn = numbers(30, 2, heads, tokens, tokens) < 0.4
-    drawn[..., 0] = True
-    padding = torch.tensor([[True] * tokens, [True] * (tokens - 2) + [False] * 2])[:, None, None]
-    places = torch.arange(tokens)
-    both_sides = torch.stack([(places > 0) & (places < 3), (places > 1) & (places != 4)])
-    masks = {
-        "causal": causal_mask(tokens),
-        "drawn": drawn,
-        "padding": padding,
-        "both sides": both_sides[:, None, None],
-        "lengths": places < (places[:, None] * 2 % tokens + 1).expand(2, 1, -1, 1),
-        "documents": (places[:, None] // 2 == places // 2).expand(2, 1, -1, -1),
-        "none": None,
-    }
     x = numbers(20, 2, tokens, d_in)
     x[0, 2] = 0
     return AttentionInputs(
         x=x,
         parameters=Parameters(**layers, **({} if plain else more)),
         heads=heads,
-        may_attend=masks[mask],
+        may_attend=make_masks(heads, tokens)[mask],
         scale=head_dim**-0.5 if scale is None else scale,
         context_length=tokens + 3,
         causal=mask == "causal",
