@@ -25,7 +25,9 @@ UNSUPPORTED_DEVICE = re.compile(
     r"^NotImplementedError\b|not implemented for|could not run 'aten::|not supported|unsupported"
     r"|(does not|doesn't|only) supports?\b"
     # vmap gives torch's memory-efficient kernel a mask whose strides that kernel cannot read
-    r"|attn_bias(: wrong shape| is not correctly aligned)",
+    r"|attn_bias(: wrong shape| is not correctly aligned)"
+    # Triton's message for a tensor of the CPU: a kernel for GPUs can be tried nowhere else
+    r"|cannot be accessed from Triton",
     re.IGNORECASE,
 )
 """the messages if a device does not support something"""
