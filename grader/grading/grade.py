@@ -35,6 +35,7 @@ from headcheck.grader.grading.definition import (
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.head_masks import find_head_mask
 from headcheck.grader.grading.helpers import judge_helpers
+from headcheck.grader.grading.image_windows import find_windows
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
@@ -50,7 +51,6 @@ from headcheck.grader.grading.questions import judge_further
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.shifted_windows import find_shift
 from headcheck.grader.grading.ungraded import (
     MAX_DEFINITIONS,
     explain_load_error,
@@ -291,7 +291,7 @@ class _Grading:
         if name not in self.bindings or record.status != Status.PASSED.value:
             return None
         about = self.signatures[name], self.bindings[name].contract
-        found = (find(*about) for find in (find_shift, find_context_mask, find_head_mask))
+        found = (find(*about) for find in (find_windows, find_context_mask, find_head_mask))
         question = next(filter(None, found), None)
         if question is None:
             return None

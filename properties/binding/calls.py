@@ -60,20 +60,20 @@ def iter_axes(
     shapes: Collection[tuple[int, ...]],
     failures: Sequence[str],
     *,
-    windowed: TokenAxes | None = None,
+    windowed: bool = False,
 ) -> Iterator[CallForm]:
     """Yield the forms of a call with the axes that the shapes of weights and failures allow.
 
-    A module with convolutions may take the width first, and one of square windows may take images
-    with the axes `windowed`. Failures are those of earlier calls, to which the forms that were
-    yielded before have added.
+    A module with convolutions may take the width first, and one that is `windowed` may take images,
+    each of which is a window here. Failures are those of earlier calls, to which the forms that
+    were yielded before have added.
     """
     yield from forms
     for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
         if any(shape[2:] == kernel for shape in shapes):
             yield from (replace(form, axes=axes) for form in forms)
-    if windowed is not None and any(map(FRAMED.search, failures)):
-        yield from (replace(form, axes=windowed) for form in forms)
+    if windowed and any(map(FRAMED.search, failures)):
+        yield from (replace(form, axes=TokenAxes.WINDOW) for form in forms)
     if any(map(FRAMED.search, failures)):
         beside = [form for form in forms if "context" in form.inputs]
         yield from (replace(form, axes=TokenAxes.IMAGE_BESIDE_CONTEXT) for form in beside)

@@ -63,11 +63,9 @@ class Constructor:
         return said if not self.axes.are_cut else said | {"heads"}
 
     @property
-    def axes_of_images(self) -> TokenAxes | None:
-        """The axes of images that may be cut into windows; None without the side of one."""
-        if "side" not in self.quantities:
-            return None
-        return TokenAxes.ONE_WINDOW if "sides" in self.quantities else TokenAxes.WINDOWS
+    def is_windowed(self) -> bool:
+        """Whether images may be cut into windows: the side of one is an argument."""
+        return "side" in self.quantities
 
     def adapt(self, form: CallForm) -> CallForm:
         """Return the call form of what is constructed: its axes, and what precedes its calls."""

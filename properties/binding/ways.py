@@ -92,7 +92,7 @@ class Ways:
         for sizes in by_width.values():
             plain = any(each.form.axes is TokenAxes.BATCH_FIRST for each in self.probes)
             failures = () if plain else self.failures
-            windowed = built.constructor.axes_of_images
+            windowed = built.constructor.is_windowed
             shapes = built.shapes.values()
             for form in iter_axes(forms, shapes, failures, windowed=windowed):
                 yield sizes, form

@@ -37,13 +37,10 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
 
 
 def _read(contract: Contract, found: Found) -> Iterator[Contract]:
-    """Yield the contract if a table of numbers is the reason for the length, or windows of images.
-
-    A call is then given images of several windows.
-    """
+    """Yield the contract if a table of numbers is the reason for the length, or a window."""
     if not takes("side", "sides", "tokens")(contract):
         yield contract
-    elif contract.call_form.axes in (TokenAxes.WINDOWS, TokenAxes.ONE_WINDOW):
+    elif contract.call_form.axes is TokenAxes.WINDOW:
         yield contract.with_sizes(SQUARES)
     elif contract.stores("W_rel"):
         yield contract if takes("tokens")(contract) else contract.with_sizes(_list_sizes(contract))

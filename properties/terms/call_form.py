@@ -25,8 +25,7 @@ class TokenAxes(StrEnum):
     IMAGE = "batch width rows columns"  # every pixel is a token
     IMAGE_BESIDE_CONTEXT = "batch channels rows columns"  # so are the pixels of queries alone
     FRAMES = "batch frames tokens width"  # the tokens of a frame attend to one another
-    WINDOWS = "batch height width channels"  # the pixels of a window attend to one another
-    ONE_WINDOW = "batch rows columns channels"  # an image is one window
+    WINDOW = "batch rows columns channels"  # an image is one window
     HEADS_FIRST = "batch heads tokens width"  # cut into heads, the width is that of one
     HEADS_SECOND = "batch tokens heads width"
 

@@ -18,8 +18,7 @@ from headcheck.grader.sandbox.worker.token_axes import (
     BESIDE_CONTEXT,
     CUT,
     FRAMES,
-    ONE_WINDOW,
-    WINDOWS,
+    WINDOW,
     find_width,
     order_axes,
     restore_axes,
@@ -306,7 +305,7 @@ class CallHooks:
 
     def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
         """Return a result with its axes in the usual order if it has the axes of the tokens."""
-        if self.axes in (*CUT, FRAMES, WINDOWS, ONE_WINDOW):
+        if self.axes in (*CUT, FRAMES, WINDOW):
             like = part.shape == self._order_axes(tokens).shape
         else:
             like = part.dim() == tokens.dim()

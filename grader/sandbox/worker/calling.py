@@ -56,8 +56,13 @@ def _positions_agree(parameters: Mapping[str, inspect.Parameter], arguments: lis
 
 
 def set_training(target: object, training: bool | None) -> None:
-    """Call train() or eval() on a module; None leaves its mode unchanged."""
-    if training is not None and isinstance(target, nn.Module):
+    """Call train() or eval() on a module that is in another mode; None leaves its mode unchanged.
+
+    A class may clear what it keeps when its mode is set, and a program sets it once for many calls.
+    """
+    if training is None or not isinstance(target, nn.Module):
+        return
+    if any(part.training is not training for part in target.modules()):
         target.train() if training else target.eval()
 
 
