@@ -277,7 +277,8 @@ class _Grading:
         if self.settings.exercise is not None:
             return []
         whole = [name for each in records if (name := each.name) and self._has_layers(each)]
-        judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole)
+        kinds = {name: found.kind for name, found in self.unrecognised.items() if found.kind}
+        judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole, kinds)
         run = functools.partial(judge.judge, self.layers)
         made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
         made += filter(None, map(self._ask_further, records))

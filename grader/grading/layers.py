@@ -29,6 +29,7 @@ NUMBERED = re.compile(r"\d+|(^|_)(q|k|v|query|key|value)(?=_|$)")
 SAID_OF_LAYERS = "judged as a layer around {}, by what holds for every layer"
 SAID_OF_BLOCKS = "judged as a layer, too: what stands around its attention is wrong"
 SAID_OF_UNKNOWN = "its attention is not recognised: judged by what holds for every layer"
+SAID_OF_OTHERS = "{}: judged by what holds for every layer, not by its equation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class LayerJudge:
     """the records of the attention of the file"""
     whole: Collection[str]
     """the names of those with layers for queries, keys and values; others are parts of attention"""
+    kinds: Mapping[str, str]
+    """what classes are by their names that compute attention of which no equation is known"""
 
     def judge(
         self, observed: Mapping[str, tuple[Signature, ObservedLayer]]
@@ -56,8 +59,10 @@ class LayerJudge:
                 continue  # the same mistake would be told twice
             began, claims = time.monotonic(), self._find_all(code, signature, layer)
             around, right = self._name_attention(code, layer), all(each.holds for each in claims)
-            if around or (layer.compares_tokens and not right):
+            kind = self.kinds.get(code.name, "")
+            if around or (layer.compares_tokens and (kind or not right)):
                 said = SAID_OF_BLOCKS if code.name in judged else SAID_OF_UNKNOWN
+                said = SAID_OF_OTHERS.format(kind) if kind else said
                 said = SAID_OF_LAYERS.format(around) if around else said
                 said_first = [said] * (bool(around) or not layer.optional)
                 given = self.session, self.submission, code.name, claims

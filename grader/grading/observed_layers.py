@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
-from headcheck.grader.grading.continued_layers import CONTINUED, judge_continued
+from headcheck.grader.grading.continued_layers import judge_continued
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
+from headcheck.grader.grading.masked_layers import judge_masked
 from headcheck.grader.grading.normed_alike import iter_normed_apart
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
 from headcheck.grader.grading.residuals import find_lost_tokens
@@ -80,7 +81,7 @@ class ObservedLayer:
     """whether one of its softmaxes is of products of what tokens give, as in attention"""
     remarks: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = CLAIMS
-    """what is claimed of it: of a layer that takes a cache, that calls with one continue, too"""
+    """what is claimed of it: of a layer that takes a mask or a cache, what these do, too"""
     optional: bool = False
     """whether an option was switched on for it"""
 
@@ -102,16 +103,16 @@ def observe_layer(
         return None
     read = {path for path, _ in _iter_read(flow)}
     breaches = tuple(filter(None, (check(probe, flow, signature) for check in CHECKS)))
-    continued = judge_continued(subject, signature, probe)
-    wrong = continued is not None and not continued.holds
-    breaches += (continued,) if continued is not None and wrong else ()
+    asked = (judge(subject, signature, probe) for judge in (judge_masked, judge_continued))
+    further = list(filter(None, asked))
+    breaches += tuple(each for each in further if not each.holds)
     return ObservedLayer(
         tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
         tuple(p for p, i in probe.built.tensors.items() if i.kind == "parameter" and p not in read),
         breaches,
         any(map(flow.weighs_tokens, attends)),
         tuple(_iter_remarks(probe, mixes=any(each.claim is APART for each in breaches))),
-        CLAIMS if continued is None else (*CLAIMS, CONTINUED),
+        (*CLAIMS, *(each.claim for each in further)),
     )
 
 
@@ -155,7 +156,7 @@ def _is_of_torch(flow: Flow, number: int) -> bool:
 def _iter_remarks(probe: CallProbe, *, mixes: bool) -> Iterator[str]:
     if probe.overwrites:
         yield "its calls write over the tokens that they are given"
-    if not mixes and _are_apart(probe, 1) and not _are_apart(probe, 0):
+    if not mixes and _reads_tokens_first(probe):
         yield "it reads `(tokens, batch, width)`: if the batch comes first, this is a mistake"
 
 
@@ -265,6 +266,10 @@ def _are_apart(probe: CallProbe, axis: int) -> bool:
     )
 
 
+def _reads_tokens_first(probe: CallProbe) -> bool:
+    return _are_apart(probe, 1) and not _are_apart(probe, 0)
+
+
 def _is_untouched(probe: CallProbe, axis: int, kept: slice, turned: slice) -> bool:
     """Whether a part of the output stays the same if other tokens are turned around.
 
@@ -301,16 +306,31 @@ def _are_close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
 
 
 def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> JudgedClaim | None:
-    """Find later tokens that change earlier outputs, though all attention hides them."""
-    tokens = probe.seen.x.shape[1]
-    attends = [n for n in flow.walk_back(flow.returned) if flow.steps[n].kind in SOFTMAXES]
-    hides = all(_hides_later(flow, n, tokens) for n in attends)
+    """Find later tokens that change earlier outputs, though all attention hides them.
+
+    Where what they hold changes nothing, it must change nothing either that they are there.
+    """
+    axis = 0 if _reads_tokens_first(probe) else 1
+    tokens = probe.seen.x.shape[axis]
     if not _keep_rows(probe.seen.outputs, probe.seen.x, 1):
         return None  # tokens are pooled
-    if not hides or _is_untouched(probe, 1, slice(0, tokens - 1), slice(tokens - 1, None)):
-        return None
-    expected = "what earlier tokens give is the same when the last token changes"
-    return JudgedClaim(HIDDEN, expected, "it changes")
+    attends = [n for n in flow.walk_back(flow.returned) if flow.steps[n].kind in SOFTMAXES]
+    hides = all(_hides_later(flow, n, tokens) for n in attends)
+    if _is_untouched(probe, axis, slice(0, tokens - 1), slice(tokens - 1, None)):
+        said, leaks = "is left out", not _begins_alike(probe, axis)
+    else:
+        said, leaks = "changes", hides
+    expected = f"what earlier tokens give is the same when the last token {said}"
+    return JudgedClaim(HIDDEN, expected, "it changes") if leaks else None
+
+
+def _begins_alike(probe: CallProbe, axis: int) -> bool:
+    """Whether a call for all tokens but the last gives what these give with it, or raises."""
+    x = probe.seen.x if axis else probe.seen.x.transpose(0, 1)  # there are more of these
+    shorter = x.movedim(axis, 0)[:-1].movedim(0, axis)
+    begun = [t.movedim(axis, 0) for t in _list_outputs(probe, shorter, 1)]
+    whole = [t.movedim(axis, 0)[:-1] for t in _list_outputs(probe, x, 1)]
+    return not begun or _are_close(begun, whole)
 
 
 def _hides_later(flow: Flow, number: int, tokens: int) -> bool:

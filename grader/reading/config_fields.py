@@ -13,6 +13,10 @@ MIN_SHARED = 2
 """the least number of fields by which a class is taken for a config"""
 OF_SCORES = re.compile(r"soft_?cap|pre_attn_scal", re.IGNORECASE)
 """in the names of numbers that scale scores or limit them"""
+OF_POSITIONS = re.compile(
+    r"alibi|slope|theta|base|offset|bucket|distance|index|(^|_)(idx?|ids)$", re.IGNORECASE
+)
+"""in the names of integers that are no sizes of weights"""
 Default = bool | float | str | list[str] | tuple[str, ...] | None
 
 
@@ -62,14 +66,14 @@ def _list_targets(statement: ast.AST) -> list[ast.expr]:
 def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping[str, Default]:
     """Return the defaults of the class that shares most of these fields, where they are literals.
 
-    Integers are left out: nearly all of them are sizes, which do not fit other sizes. Numbers for
-    scores are left out, because they must be known to whoever judges the class.
+    Most integers are left out: nearly all of them are sizes, which do not fit other sizes. Numbers
+    for scores are left out, because they must be known to whoever judges the class.
     """
     own = find_config_class(symbols, names)
     fields = () if own is None else _iter_fields(own)
     read = {name: _read_literal(value) for name, value in fields}
     known = {n: v for n, v in read.items() if not OF_SCORES.search(n)}
-    return {n: v for n, v in known.items() if _is_no_size(v)}
+    return {n: v for n, v in known.items() if _is_no_size(v) or OF_POSITIONS.search(n)}
 
 
 def _is_no_size(value: object) -> TypeGuard[Default]:

@@ -22,7 +22,7 @@ from headcheck.properties.binding.nearest import (
     find_fault,
     lacks_import,
 )
-from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
+from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, LATENT, name_other_kind
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.settling import settle
@@ -84,6 +84,8 @@ class NotBound:
     """the paths of its weights"""
     probes: tuple[CallProbe, ...] = ()
     """the calls that returned"""
+    kind: str = ""
+    """what its names say that it is, if headcheck has no equation for this"""
 
 
 Explain = Callable[[BindingSearch], Match | None]
@@ -132,7 +134,8 @@ def _describe_search(search: BindingSearch, kind: str) -> NotBound:
     tried = f"{kind}: not judged" if kind else nearest
     paths = frozenset(search.paths)
     probes = tuple(search.probes) or tuple(filter(None, [call_model(search)]))
-    return NotBound(tried, fault, lacks_import(search), paths, probes)
+    unknown = "" if kind in JUDGED_IN_PART and kind != LATENT else kind
+    return NotBound(tried, fault, lacks_import(search), paths, probes, unknown)
 
 
 def _settle(search: BindingSearch, match: Match) -> Binding:

@@ -1,4 +1,4 @@
-"""Kinds of attention that headcheck knows by name alone, and does not judge."""
+"""Kinds of attention that headcheck knows by name alone: their equations are not judged."""
 
 import re
 from collections.abc import Iterable
@@ -7,9 +7,10 @@ from headcheck.properties.binding.signature import Signature
 
 IN_WINDOWS, COSINE = "attention in windows of an image", "cosine attention"
 AROUND = "a layer around torch.nn.MultiheadAttention"
-JUDGED_IN_PART = (IN_WINDOWS, COSINE, AROUND)
-"""the kinds that are judged in one form: with a learned number for each offset, or for scores; and
-if nothing but the layers of the attention has weights"""
+LATENT = "latent attention in another form than the one that is judged"
+JUDGED_IN_PART = (IN_WINDOWS, COSINE, AROUND, LATENT)
+"""the kinds that are judged in one form: with a learned number for each offset, or for scores; if
+nothing but the layers of the attention has weights; with queries and keys made of tokens alone"""
 NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
@@ -20,6 +21,9 @@ NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"diff(erential)?_?(self_?|multi_?head_?)?att", "differential attention"),
         (r"window_?att|swin", IN_WINDOWS),
         (r"deformable", "deformable attention"),
+        (r"talking_?heads?", "attention of talking heads"),
+        (r"transformer_?xl|^rel(ative)?_?(partial|learnable)", "attention as in Transformer-XL"),
+        (r"disentangled", "disentangled attention"),
         (r"longformer|big_?bird|reformer|lsh", "sparse attention"),
     )
 )
@@ -30,6 +34,8 @@ STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"relative_position_(index|bias_table)|rel_pos_[hw]", IN_WINDOWS),
         (r"logit_scale", COSINE),
         (r"lambda_?[qk]_?[12]", "differential attention"),
+        (r"(^|[._])(r_w_bias|r_r_bias|r_net)|pos_bias_[uv]", "attention as in Transformer-XL"),
+        (r"(^|[._])w?kv_?(a|b|down|up|lora)(\.|_|$)", LATENT),
         (r"\.in_proj_weight$", AROUND),
         (
             r"(^|[._])rel(ative)?_?(pos(ition)?s?_?)?(emb\w*_?)?(k|v|key|value)s?(\.|$)|embeddings_table",

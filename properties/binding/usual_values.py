@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 
-SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
+SMALL = re.compile(r"std|range|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str | tuple[int, int]] = {
     "batch_size": 2,
     **dict.fromkeys(("layer", "layer_idx", "layer_id", "layer_index", "layer_number"), 0),
-    "q_lora_rank": 0,
+    "q_lora_rank": 6,
     "is_decoder": False,  # a decoder leaves it to its caller to hide later tokens
     "device": "cpu",
     **dict.fromkeys(("input_resolution", "resolution"), (4, 12)),  # three windows of four by four
@@ -31,6 +31,7 @@ OF_MODELS = (
 ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
 """names of arguments for the base of rotary positions"""
 BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
+EPSILON = re.compile(r"(^|_)(eps|epsilon)$")
 WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
 """names of arguments for a share of something"""
 
@@ -41,6 +42,8 @@ def get_usual(name: str, usual: float | None = None) -> float | str | tuple[int,
         return 128
     if ROTARY_BASE.search(name):
         return 10_000
+    if EPSILON.search(name):
+        return 1e-6  # one of those that are tried for norms
     if BUCKETS.search(name):
         return 32
     if FARTHEST.search(name):

@@ -83,6 +83,7 @@ TAKEN = (
     (Taken.DTYPE, re.compile(r"(.*_)?d?type")),
     (Taken.DEVICE, re.compile(r"(.*_)?device")),
     (Taken.WINDOW, re.compile(r"(\w+_)?window(_\w+)?")),
+    (Taken.LAYERS, re.compile(r"(n|num)_?(\w+_)?(layers|blocks)|layers|depth")),
     (
         Taken.LENGTH,
         re.compile(r"n|l|(.*_)?(len(gth)?|tokens|positions|capacity|steps)|max_.*"),
@@ -115,8 +116,11 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             "query",
             r"(x_?)?q(uer(y|ies)|s)?(_?(input|in|states?|x|seq))?|.*quer(y|ies).*|tgt|target",
         ),
-        ("key", r"(x_?)?k(eys?|s)?(_?(input|in|states?|x|seq))?|.*keys?(_.*)?"),
-        ("value", r"(x_?)?v(al(ue)?s?|s)?(_?(input|in|states?|x|seq))?|.*values?(_.*)?"),
+        ("key", r"(x_?)?k(eys?|s)?(_?(input|in|states?|x|seq))?|(?!past|.*cache).*keys?(_.*)?"),
+        (
+            "value",
+            r"(x_?)?v(al(ue)?s?|s)?(_?(input|in|states?|x|seq))?|(?!past|.*cache).*values?(_.*)?",
+        ),
         (
             "context",
             r"y|z|.*context.*|.*memory.*|.*enc(oder)?.*|kv|x_?kv|x_?2|.*cond.*|.*source.*|src"

@@ -90,10 +90,13 @@ class Taken(StrEnum):
     HEAD_DIM = "head_dim"
     WIDTH = "d_out"
     WINDOW = "window"
+    LAYERS = "layers"  # more than there are
     DTYPE = "dtype"  # that of the tokens
     DEVICE = "device"
 
 
+MORE_LAYERS = 4
+"""how many layers a cache is made for, of which attention alone is the first"""
 OF_CALLS = frozenset({Taken.BATCH, Taken.DTYPE, Taken.DEVICE})
 """what the tokens of a call say"""
 
@@ -335,5 +338,11 @@ def list_sizes(case: Case, *, is_limited: bool) -> dict[str, int]:
     A cache has room for more tokens than a call has, unless the length of sequences `is_limited`.
     """
     length = case.context_length if is_limited else 2 * case.tokens
-    found = {str(kind): int(getattr(case, kind)) for kind in Taken if kind not in OF_CALLS}
-    return {**found, Taken.LENGTH: length, Taken.WINDOW: case.window or length}
+    sizes = [kind for kind in Taken if kind not in OF_CALLS and kind is not Taken.LAYERS]
+    found = {str(kind): int(getattr(case, kind)) for kind in sizes}
+    return {
+        **found,
+        Taken.LENGTH: length,
+        Taken.WINDOW: case.window or length,
+        Taken.LAYERS: MORE_LAYERS,
+    }

@@ -1,0 +1,93 @@
+"""Masks of layers and models hide their tokens, whatever form they have."""
+
+import pytest
+
+from headcheck.grader.grading.masked_layers import MASKED
+from tests.grader.grading.test_layers import observe
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MODEL = '''
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x, added):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
+        weights = (q @ k.mT / q.shape[-1] ** 0.5 + added).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Model(nn.Module):
+    """{said}"""
+
+    def __init__(self, dim, heads, vocab=11):
+        super().__init__()
+        self.embed, self.norm = {embed}, nn.LayerNorm(dim)
+        self.layers = nn.ModuleList(Attention(dim, heads) for _ in range(2))
+
+    def forward(self, x, attention_mask=None):
+        x = self.embed(x)
+        if attention_mask is None:
+            attention_mask = {none}
+        {made}
+        for layer in self.layers:
+            x = x + layer(self.norm(x), added)
+        return x
+'''
+OF_TOKENS = {
+    "said": "",
+    "embed": "nn.Linear(dim, dim)",
+    "none": "torch.ones(x.shape[:2])",
+    "made": "added = (1 - attention_mask[:, None, None, :].to(x)) * -1e9",
+}
+RIGHT = {
+    "of keys": {},
+    "for numbers of tokens": {"embed": "nn.Embedding(vocab, dim)"},
+    "of queries and keys": {
+        "none": "torch.ones(x.shape[0], x.shape[1], x.shape[1])",
+        "made": "added = (1 - attention_mask[:, None].to(x)) * -1e9",
+    },
+    "true where it hides": {
+        "said": "attention_mask is True for padding.",
+        "none": "torch.zeros(x.shape[:2], dtype=torch.bool)",
+        "made": "added = attention_mask[:, None, None].to(x) * -1e9",
+    },
+}
+WRONG = {
+    "laid along the queries": {
+        "made": "added = (1 - attention_mask[:, None, :, None].to(x)) * -1e9"
+    },
+    "laid along the queries of numbers of tokens": {
+        "embed": "nn.Embedding(vocab, dim)",
+        "made": "added = (1 - attention_mask[:, None, :, None].to(x)) * -1e9",
+    },
+    "lost": {"made": "added = 0 * attention_mask[:, None, None]"},
+    "the opposite of what is said": {
+        "said": "attention_mask is True for padding.",
+        "none": "torch.ones(x.shape[:2], dtype=torch.bool)",
+        "made": "added = (~attention_mask[:, None, None]).to(x) * -1e9",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_masks_that_hide_their_tokens_are_right(kind: str) -> None:
+    layer = observe(MODEL.format(**OF_TOKENS | RIGHT[kind]), "Model")
+    assert layer.breaches == () and MASKED in layer.claims
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_masks_that_hide_nothing_are_told(kind: str) -> None:
+    [breach] = observe(MODEL.format(**OF_TOKENS | WRONG[kind]), "Model").breaches
+    assert breach.claim is MASKED
+    assert breach.got == "it changes them, with each kind of mask that `attention_mask` takes"
+
+
+def test_a_layer_without_a_mask_is_not_asked() -> None:
+    plain = MODEL.replace("x, attention_mask=None", "x").replace("if attention_mask is None:", "")
+    plain = plain.replace("            attention_mask =", "        attention_mask =")
+    assert MASKED not in observe(plain.format(**OF_TOKENS), "Model").claims
