@@ -24,7 +24,6 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import definitions, infer, open_mode
 from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
-from headcheck.grader.grading.context_masks import find_context_mask
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
     DefinitionGrader,
@@ -292,7 +291,7 @@ class _Grading:
         if name not in self.bindings or record.status != Status.PASSED.value:
             return None
         about = self.signatures[name], self.bindings[name].contract
-        found = (find(*about) for find in (find_windows, find_context_mask, find_head_mask))
+        found = (find(*about) for find in (find_windows, find_head_mask))
         question = next(filter(None, found), None)
         if question is None:
             return None

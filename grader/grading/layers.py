@@ -60,7 +60,7 @@ class LayerJudge:
             began, claims = time.monotonic(), self._find_all(code, signature, layer)
             around, right = self._name_attention(code, layer), all(each.holds for each in claims)
             kind = self.kinds.get(code.name, "")
-            if around or (layer.compares_tokens and (kind or not right)):
+            if around or kind or (layer.compares_tokens and not right):
                 said = SAID_OF_BLOCKS if code.name in judged else SAID_OF_UNKNOWN
                 said = SAID_OF_OTHERS.format(kind) if kind else said
                 said = SAID_OF_LAYERS.format(around) if around else said

@@ -4,8 +4,8 @@ A layer may make the mask of its attention from one that it is given, and may la
 axis or lose it on the way. What a token that is hidden holds must change nothing at the others.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,8 +27,99 @@ MASKED = Claim(
     "What is in a token that the mask hides changes nothing at the others.",
     PropertyGroup.MASK,
 )
-HIDDEN = 1
-"""the token that is hidden: in a causal layer the first one would see nothing, if it was this"""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One token that holds something else, in some of the inputs."""
+
+    token: int
+    first: bool
+    """whether it is one of the first input, such as queries; else it is one of all others"""
+
+    def apply(self, x: Tensor, inputs: int) -> list[Tensor]:
+        """Return the inputs with the change; numbers of tokens may be changed, too."""
+        other = x.clone()
+        other[:, self.token] = x[:, self.token].roll(1, 0)
+        return [other if self.first is (n == 0) else x.clone() for n in range(inputs)]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskTrial:
+    """A layer that is called with masks, as it was called without."""
+
+    subject: Subject
+    signature: Signature
+    probe: CallProbe
+
+    @property
+    def inputs(self) -> int:
+        return len([role for role in self.probe.form.inputs if role != "mask"])
+
+    def judge(self) -> JudgedClaim | None:
+        """Return whether every mask hides tokens; None if none is taken, or calls do not tell."""
+        judged = list(filter(None, map(self._judge, list_mask_names(self.signature.call))))
+        return next((each for each in judged if not each.holds), next(iter(judged), None))
+
+    def _judge(self, name: str) -> JudgedClaim | None:
+        """Return whether some kind of mask hides a token; None if calls take none."""
+        taken, sources = False, (MaskSource.MASK, MaskSource.LENGTHS)
+        changes = {source: self._list_changes(source) for source in sources}
+        for form in self._iter_forms(name) if any(changes.values()) else ():
+            for change in changes[form.mask.given_as]:
+                touched = self._touches(form, change)
+                taken |= touched is not None
+                if touched is False:
+                    return JudgedClaim(MASKED)
+        if not taken:
+            return None
+        got = f"it changes them, with each kind of mask that `{name}` takes"
+        return JudgedClaim(MASKED, "a token that is hidden changes nothing at the others", got)
+
+    def _iter_forms(self, name: str) -> Iterator[CallForm]:
+        """Yield the forms of calls with masks as they are said to be, those of keys first."""
+        form, stated = self.probe.form, find_stated_polarity(self.signature, name)
+        if "mask" not in form.inputs:
+            given = {n: value for n, value in (form.given or {}).items() if n != name}
+            form = replace(form, inputs=(*form.inputs, "mask"), given=given or None)
+        form = replace(form, mask=MaskConvention(argument=name))
+        every = (c for c in iter_conventions(name, form) if not c.given_as.is_of_documents)
+        for convention in sorted(every, key=lambda each: not each.keys_only):
+            opposite = {Polarity.KEEP: Polarity.BLOCK, Polarity.BLOCK: Polarity.KEEP}
+            if stated is None or opposite.get(stated[0]) is not convention.polarity:
+                yield replace(form, mask=convention)
+
+    def _list_changes(self, given_as: MaskSource) -> list[Change]:
+        """Return the changes that other tokens show without a mask.
+
+        Lengths hide the last token; else in a causal layer a token sees another one before it.
+        """
+        token = self.probe.seen.x.shape[1] - 1 if given_as is MaskSource.LENGTHS else 1
+        every = [Change(token, first=first) for first in (False, True)[self.inputs < 2 :]]
+        return [each for each in every if self._touches(self.probe.form, each)]
+
+    def _touches(self, form: CallForm, change: Change) -> bool | None:
+        """Whether what a token holds changes others, if a mask hides it; None if a call raises."""
+        x, masked = self.probe.seen.x, "mask" in form.inputs and form is not self.probe.form
+        batch, tokens = x.shape[:2]
+        keep = torch.ones(batch, 1, 1 if form.mask.keys_only else tokens, tokens, dtype=torch.bool)
+        keep[..., change.token] = False
+        options = CallOptions(apart=self.inputs)
+        try:
+            module = construct(self.subject, self.signature.name, self.probe.built, form)
+            module.write(self.probe.seen.stored)
+            before, after = (
+                module.forward([*given, *[keep] * masked], options).outputs[0]
+                for given in ([x.clone()] * self.inputs, change.apply(x, self.inputs))
+            )
+        except SubmissionFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            return None
+        if before.shape != after.shape or before.dim() != 3 or before.shape[1] != tokens:
+            return None
+        rows = [n for n in range(tokens) if n != change.token or not change.first]
+        return not torch.allclose(before[:, rows], after[:, rows])
 
 
 def judge_masked(subject: Subject, signature: Signature, probe: CallProbe) -> JudgedClaim | None:
@@ -36,82 +127,4 @@ def judge_masked(subject: Subject, signature: Signature, probe: CallProbe) -> Ju
 
     Raises SubmissionFailed if its process ends.
     """
-    names = list_mask_names(signature.call)
-    if len([role for role in probe.form.inputs if role != "mask"]) != 1 or not probe.batched:
-        return None
-    other = _change(probe.seen.x)
-    again = probe.observe(other)
-    if again is None or not _differ_beside(probe.seen.outputs, again.outputs):
-        return None  # it changes nothing, hidden or not, or rows are no tokens
-    every = (_judge(subject, signature, probe, name, other) for name in names)
-    judged = list(filter(None, every))
-    return next((each for each in judged if not each.holds), next(iter(judged), None))
-
-
-def _change(x: Tensor) -> Tensor:
-    """Return other tokens, or numbers of tokens, which differ where one will be hidden."""
-    other = x.clone()
-    other[:, HIDDEN] = x[:, HIDDEN].roll(1, 0)
-    return other
-
-
-def _judge(
-    subject: Subject, signature: Signature, probe: CallProbe, name: str, other: Tensor
-) -> JudgedClaim | None:
-    """Return whether some kind of mask hides a token; None if calls take none."""
-    taken = False
-    for form in _iter_forms(signature, probe, name):
-        found = _call(subject, signature, probe, form, other)
-        taken |= bool(found)
-        if found and not _differ_beside(*found):
-            return JudgedClaim(MASKED)
-    if not taken:
-        return None
-    got = f"it changes them, with each kind of mask that `{name}` takes"
-    return JudgedClaim(MASKED, "a token that is hidden changes nothing at the others", got)
-
-
-def _iter_forms(signature: Signature, probe: CallProbe, name: str) -> Iterator[CallForm]:
-    """Yield the forms of calls with masks as they are said to be, those of keys first."""
-    form, stated = probe.form, find_stated_polarity(signature, name)
-    if "mask" not in form.inputs:
-        given = {n: value for n, value in (form.given or {}).items() if n != name}
-        form = replace(form, inputs=(*form.inputs, "mask"), given=given or None)
-    form = replace(form, mask=MaskConvention(argument=name))
-    of_masks = (c for c in iter_conventions(name, form) if c.given_as is MaskSource.MASK)
-    for convention in sorted(of_masks, key=lambda each: not each.keys_only):
-        opposite = stated is not None and {stated[0], convention.polarity} == {
-            Polarity.KEEP,
-            Polarity.BLOCK,
-        }
-        if not opposite:
-            yield replace(form, mask=convention)
-
-
-def _call(
-    subject: Subject, signature: Signature, probe: CallProbe, form: CallForm, other: Tensor
-) -> tuple[Sequence[Tensor], Sequence[Tensor]] | None:
-    """Return the results for tokens of which one is hidden, and with another one there."""
-    batch, tokens = other.shape[:2]
-    keep = torch.ones(batch, 1, 1 if form.mask.keys_only else tokens, tokens, dtype=torch.bool)
-    keep[..., HIDDEN] = False
-    try:
-        module = construct(subject, signature.name, probe.built, form)
-        module.write(probe.seen.stored)
-        first, second = (
-            module.forward([x.clone(), keep], CallOptions()).outputs for x in (probe.seen.x, other)
-        )
-    except SubmissionFailed as failure:
-        if failure.status is not Status.CRASHED:
-            raise
-        return None
-    return first, second
-
-
-def _differ_beside(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Whether the first results differ at other tokens than the one that was changed."""
-    one, other = some[0], others[0]
-    if one.shape != other.shape or one.dim() != 3 or one.shape[1] <= HIDDEN + 1:
-        return False
-    rows = [n for n in range(one.shape[1]) if n != HIDDEN]
-    return not torch.allclose(one[:, rows], other[:, rows])
+    return MaskTrial(subject, signature, probe).judge() if probe.batched else None

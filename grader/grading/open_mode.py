@@ -92,7 +92,7 @@ def recognise(
 
 def _observe_beside(subject: Subject, signature: Signature, form: CallForm) -> ObservedLayer | None:
     """Return what is seen of a class beside its attention: of a layer, or of one with options."""
-    is_layer = bool(form.silenced) or form.adds_tokens
+    is_layer = bool(form.silenced) or form.adds_tokens or form.joins_queries
     if not is_layer and next(iter_switched_on(signature), None) is None:
         return None
     seen = call_and_observe(subject, signature)

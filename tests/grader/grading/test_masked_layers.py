@@ -1,9 +1,14 @@
 """Masks of layers and models hide their tokens, whatever form they have."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from headcheck.grader.grading.masked_layers import MASKED
-from tests.grader.grading.test_layers import observe
+from tests.grader.grading.test_layers import HEAD, observe
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeAll
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -91,3 +96,41 @@ def test_a_layer_without_a_mask_is_not_asked() -> None:
     plain = MODEL.replace("x, attention_mask=None", "x").replace("if attention_mask is None:", "")
     plain = plain.replace("            attention_mask =", "        attention_mask =")
     assert MASKED not in observe(plain.format(**OF_TOKENS), "Model").claims
+
+
+RESAMPLER = """
+class Resampler(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.kv, self.o = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
+
+    def forward(self, media, latents, mask=None):
+        k, v = self.kv(torch.cat((media, latents), 1)).chunk(2, -1)
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (self.q(latents), k, v)
+        )
+        if mask is not None:
+            mask = F.pad(mask, (0, latents.shape[1]), value=True)[:, None, None]
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.o(out.transpose(1, 2).flatten(2))
+"""
+PADDED = "F.pad(mask, (0, latents.shape[1]), value=True)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "statuses"),
+    [
+        ("", "", ["passed"]),
+        ("(0, latents.shape[1])", "(latents.shape[1], 0)", ["passed", "failed"]),
+        ("attn_mask=mask", "", ["passed", "failed"]),
+        (PADDED, PADDED.replace("mask,", "~mask,"), ["passed"]),
+        (PADDED, "mask", ["passed"]),
+    ],
+    ids=["right", "at the wrong end", "without an effect", "true where it hides", "of all keys"],
+)
+def test_a_mask_of_a_context_beside_the_tokens_of_queries(
+    old: str, new: str, statuses: list[str], grade_all: "GradeAll"
+) -> None:
+    records = grade_all(HEAD + RESAMPLER.replace(old, new))
+    assert [record.status for record in records] == statuses
