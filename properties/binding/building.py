@@ -16,6 +16,7 @@ from headcheck.properties.binding.constructors import (
 )
 from headcheck.properties.binding.hypotheses import PROBE, WINDOWS, make_probe_case
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.usual_values import QUERY_RANK
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, list_numbers
 from headcheck.properties.parts.relative import TABLE_NAMES
 from headcheck.properties.subject import Module, Subject, TensorInfo
@@ -75,6 +76,9 @@ def build_all(
         completed = _complete_config(subject, signature, constructor, failures)
         case = make_probe_case(completed, base)
         built = _try_build(subject, signature, completed, case, failures)
+        if built is not None and any(0 in shape for shape in built.shapes.values()):
+            completed = _make_latents(completed)
+            built = _try_build(subject, signature, completed, case, failures)
         if built is not None and _may_be_windowed(signature, built):
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
             unseen = tuple(a for a in completed.arguments if a.quantity in UNSEEN)
@@ -88,6 +92,17 @@ def build_all(
                 again = _try_build(subject, signature, wide[0], wide[1], failures)
                 if again is not None:
                     yield again
+
+
+def _make_latents(constructor: Constructor) -> Constructor:
+    """Return the constructor with latents of queries that have a width."""
+
+    def widen(argument: Argument) -> Argument:
+        fields = tuple(map(widen, argument.fields))
+        is_rank = argument.name == QUERY_RANK
+        return replace(argument, fields=fields, default=6 if is_rank else argument.default)
+
+    return replace(constructor, arguments=tuple(map(widen, constructor.arguments)))
 
 
 def _may_be_windowed(signature: Signature, built: Built) -> bool:

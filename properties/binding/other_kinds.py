@@ -10,7 +10,7 @@ AROUND = "a layer around torch.nn.MultiheadAttention"
 LATENT = "latent attention in another form than the one that is judged"
 JUDGED_IN_PART = (IN_WINDOWS, COSINE, AROUND, LATENT)
 """the kinds that are judged in one form: with a learned number for each offset, or for scores; if
-nothing but the layers of the attention has weights; with queries and keys made of tokens alone"""
+nothing but the layers of the attention has weights; with queries made of tokens"""
 NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (

@@ -7,10 +7,12 @@ from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 
 SMALL = re.compile(r"std|range|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
+QUERY_RANK = "q_lora_rank"
+"""the width of the latents of queries; with 0, some classes make queries of tokens"""
 OTHERS: Mapping[str, int | str | tuple[int, int]] = {
     "batch_size": 2,
     **dict.fromkeys(("layer", "layer_idx", "layer_id", "layer_index", "layer_number"), 0),
-    "q_lora_rank": 6,
+    QUERY_RANK: 0,
     "is_decoder": False,  # a decoder leaves it to its caller to hide later tokens
     "device": "cpu",
     **dict.fromkeys(("input_resolution", "resolution"), (4, 12)),  # three windows of four by four
