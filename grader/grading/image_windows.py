@@ -107,4 +107,5 @@ def _relate(by: int, *, apart: bool = True) -> Tensor:
 
 def _roll(touched: Tensor, by: int) -> Tensor:
     """Return what is touched, with each image rolled down and to the right."""
-    return touched.unflatten(1, (SIDE, SIDE)).roll((by, by), (1, 2)).flatten(1)
+    rolled: Tensor = touched.unflatten(1, (SIDE, SIDE)).roll((by, by), (1, 2)).flatten(1)
+    return rolled

@@ -73,10 +73,12 @@ def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping
     fields = () if own is None else _iter_fields(own)
     read = {name: _read_literal(value) for name, value in fields}
     known = {n: v for n, v in read.items() if not OF_SCORES.search(n)}
-    return {n: v for n, v in known.items() if _is_no_size(v) or OF_POSITIONS.search(n)}
+    return {n: v for n, v in known.items() if _is_no_size(v, n)}
 
 
-def _is_no_size(value: object) -> TypeGuard[Default]:
+def _is_no_size(value: object, name: str) -> TypeGuard[Default]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return OF_POSITIONS.search(name) is not None
     return value is None or isinstance(value, bool | float | str) or is_list_of_words(value)
 
 
