@@ -54,6 +54,13 @@ def test_literals_that_are_no_sizes_are_found(source: str, found: dict[str, obje
     assert find(source) == found
 
 
+def test_integers_about_positions_are_no_sizes() -> None:
+    places = "    alibi_bias_max: int = 8\n    layer_idx: int = 2\n    num_buckets: int = 32\n"
+    found = find(f"{DATACLASS}{places}    kv_rank: int = 6\n")
+    assert found.items() >= {"alibi_bias_max": 8, "layer_idx": 2, "num_buckets": 32}.items()
+    assert "kv_rank" not in found
+
+
 def test_the_class_that_shares_most_fields_is_the_config() -> None:
     other = "class Other:\n    n_embd = 1\n    n_head = 2\n    flash = False\n"
     assert find(other + DATACLASS + "    block_size: int = 8\n")["flash"] is True

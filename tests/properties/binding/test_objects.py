@@ -154,7 +154,13 @@ def test_a_cache_that_calls_write_into_is_made_by_its_class(name: str, result: s
 
 
 @pytest.mark.parametrize(
-    ("taken", "takes"), [("max_len", Taken.LENGTH), ("dtype", Taken.DTYPE), ("batch", Taken.BATCH)]
+    ("taken", "takes"),
+    [
+        ("max_len", Taken.LENGTH),
+        ("dtype", Taken.DTYPE),
+        ("batch", Taken.BATCH),
+        ("num_layers", Taken.LAYERS),
+    ],
 )
 def test_a_cache_whose_class_takes_something_is_given_it(taken: str, takes: Taken) -> None:
     source = make_cached("cache").replace("layers=1", f"{taken}, layers=1")

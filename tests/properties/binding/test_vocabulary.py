@@ -25,7 +25,8 @@ ROLES = {
     "key": "k key keys key_input",
     "value": "v value values values_input",
     "context": "y context memory encoder_outputs enc_out kv x_kv cond src",
-    "x": "x inputs tokens hidden_states embeddings seq h data blorp position_bias",
+    "x": "x inputs tokens hidden_states embeddings seq h data blorp position_bias "
+    "past_key_value past_key_values layer_past kv_cache",
 }
 
 
