@@ -93,8 +93,8 @@ def _parse_signature(
         signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
         taken = _parse_parameters(entry.get("reset_parameters"))
         signature = replace(signature, reset=reset, reset_parameters=taken, forgets=forgets)
-        said = str(entry.get("batch_first", ""))
-        return replace(signature, for_inference=only, batch_first=said)
+        said, options = str(entry.get("batch_first", "")), _parse_parameters(entry.get("options"))
+        return replace(signature, for_inference=only, batch_first=said, options=options)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         own = Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TypeGuard
 
-from headcheck.grader.reading.symbol_table import SymbolTable, list_methods
+from headcheck.grader.reading.parameters import Parameter
+from headcheck.grader.reading.symbol_table import DefinitionSite, SymbolTable, list_methods
 
 MIN_SHARED = 2
 """the least number of fields by which a class is taken for a config"""
@@ -32,6 +33,18 @@ def find_config_class(symbols: SymbolTable, names: frozenset[str]) -> ast.ClassD
     if not shared or max(shared) < max(1, min(MIN_SHARED, len(names))):
         return None
     return classes[shared.index(max(shared))]
+
+
+def list_options(symbols: SymbolTable, site: DefinitionSite) -> list[Parameter]:
+    """Return the fields that a class reads from its config, and that are off or None by default."""
+    found = symbols.find_method(site, "__init__")
+    annotated = (a.annotation for a in found[1].args.args) if found else ()
+    names = [ast.unparse(each).strip("'\"") for each in annotated if each is not None]
+    nodes = [symbols.definitions[name][-1].node for name in names if name in symbols.definitions]
+    fields = dict(f for n in nodes if isinstance(n, ast.ClassDef) for f in _iter_fields(n))
+    read = {node.attr for node in ast.walk(site.node) if isinstance(node, ast.Attribute)}
+    off = {n: v for n, node in fields.items() if (v := _read_literal(node)) is None or v is False}
+    return [Parameter(n, "keyword", True, v) for n, v in off.items() if n in read]
 
 
 def list_computed_fields(node: ast.ClassDef) -> list[str]:

@@ -16,6 +16,7 @@ from headcheck.grader.reading.axes import quote_batch_first
 from headcheck.grader.reading.cache_methods import find_forgotten, find_reset
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
+from headcheck.grader.reading.config_fields import list_options
 from headcheck.grader.reading.docstrings import (
     read_called_docstrings,
     read_docstrings,
@@ -71,6 +72,8 @@ class Definition:
     """the misspelt methods that were meant to be `__init__` or `forward`"""
     companions: tuple[Companion, ...] = ()
     """the objects that it is given for which the submission has a maker"""
+    options: tuple[Parameter, ...] = ()
+    """the fields that it reads from a config, and that are off or None by default"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         batch_first=quote_batch_first(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
         companions=tuple(list_companions(symbols, last)),
+        options=tuple(list_options(symbols, last)) if is_class else (),
     )
 
 

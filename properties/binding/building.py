@@ -219,7 +219,8 @@ def _complete_config(
     config = next((a for a in constructor.arguments if a.quantity == "config"), None)
     if config is None:
         return constructor
-    fields = list(config.fields)
+    on = [Argument(name, CONSTANT, default=True) for name in signature.switched_on]
+    fields = [*config.fields, *on]
     for given in itertools.repeat("strictly", MAX_FIELDS):
         complete = _fill_config(constructor, config, fields)
         try:

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding.added_positions import iter_with_positions
@@ -16,7 +16,7 @@ from headcheck.properties.binding.learned_scale import (
 )
 from headcheck.properties.binding.matching import find_exact
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.binding.ways import EXACT, MAX_STEPS
 from headcheck.properties.contracts.contract import Entry
@@ -90,13 +90,30 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
 
 
 def iter_switched_on(signature: Signature) -> Iterator[tuple[str, Signature]]:
-    """Yield the options of a constructor that are off, each with the signature that has it on."""
-    parameters = signature.constructor
-    off = [p for p in parameters if p.default is False and not KERNELS.search(p.name)]
-    for option in off[:MAX_OPTIONS]:
-        on = replace(option, has_default=False, by_name=True)
-        every = tuple(on if p is option else p for p in parameters)
-        yield option.name, replace(signature, constructor=every)
+    """Yield the options of a class that are off, each with the signature that has it on.
+
+    They are arguments of its constructor, or fields of its config.
+    """
+    arguments = [
+        (p.name, replace(signature, constructor=_require(signature.constructor, p)))
+        for p in signature.constructor
+        if p.default is False
+    ]
+    fields = [
+        (p.name, replace(signature, switched_on=(p.name,)))
+        for p in signature.options
+        if p.default is False
+    ]
+    every = (way for way in (*arguments, *fields) if not KERNELS.search(way[0]))
+    yield from itertools.islice(every, MAX_OPTIONS)
+
+
+def _require(
+    parameters: Sequence[SignatureParameter], option: SignatureParameter
+) -> tuple[SignatureParameter, ...]:
+    """Return the parameters with an option that is always given, by name, and so is on."""
+    on = replace(option, has_default=False, by_name=True)
+    return tuple(on if p is option else p for p in parameters)
 
 
 def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:

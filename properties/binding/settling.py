@@ -230,7 +230,10 @@ def _settle_window(bench: Bench) -> Settled:
     """
     option = _find_window_option(bench)
     arguments = tuple(_name_window(argument) for argument in bench.contract.arguments)
-    arguments += () if option is None else (Argument(option.name, "window"),)
+    if option in bench.signature.options:
+        arguments = tuple(_add_window(argument, option.name) for argument in arguments)
+    elif option is not None:
+        arguments += (Argument(option.name, "window"),)
     if not bench.contract.has(C.CAUSAL) or arguments == bench.contract.arguments:
         return bench.settled
     windowed = restate_steps(replace(bench.contract, arguments=arguments))
@@ -264,10 +267,18 @@ def _shows_later(bench: Bench, output: Tensor) -> bool:
 
 
 def _find_window_option(bench: Bench) -> SignatureParameter | None:
-    """Return the argument of the constructor with which a class may have a window."""
-    options = (p for p in bench.signature.constructor if p.has_default and p.default is None)
-    passed = {argument.name for argument in bench.contract.arguments}
+    """Return the argument, or the field of a config, with which a class may have a window."""
+    every = (*bench.signature.constructor, *bench.signature.options)
+    options = (p for p in every if p.has_default and p.default is None)
+    passed = {each.name for a in bench.contract.arguments for each in (a, *a.fields)}
     return next((p for p in options if WINDOW.search(p.name) and p.name not in passed), None)
+
+
+def _add_window(argument: Argument, name: str) -> Argument:
+    """Return an argument with a window among its fields, if it is a config."""
+    if argument.quantity != "config":
+        return argument
+    return replace(argument, fields=(*argument.fields, Argument(name, "window")))
 
 
 def _name_window(argument: Argument) -> Argument:

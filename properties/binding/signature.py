@@ -75,6 +75,10 @@ class Signature:
     """whether `forward` says that it computes no gradients, or a cache cuts them off"""
     batch_first: str = ""
     """what it says of the axes of its tokens, if it says that the batch comes first"""
+    options: tuple[SignatureParameter, ...] = ()
+    """the fields of its config that are off or None by default"""
+    switched_on: tuple[str, ...] = ()
+    """those that are True"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that calls leave out"""
     silenced: tuple[str, ...] = ()

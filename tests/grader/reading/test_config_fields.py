@@ -7,6 +7,7 @@ from headcheck.grader.reading.config_fields import (
     find_config_class,
     find_config_defaults,
     list_computed_fields,
+    list_options,
 )
 from headcheck.grader.reading.symbol_table import build_symbol_table
 
@@ -104,6 +105,41 @@ def test_what_a_config_computes_is_listed() -> None:
     found = find_config_class(symbols, NAMES)
     assert found is not None and found.name == "Config"
     assert list_computed_fields(found) == ["head_dim", "scale", "n_head"]
+
+
+READING = """
+class Config:
+    n_embd: int = 64
+    window: Optional[int] = None
+    sinks: bool = False
+    flash: bool = True
+    unread: bool = False
+
+
+class Attention(nn.Module):
+    def __init__(self, config: "Config"):
+        self.window, self.flash, self.embed = config.window, config.flash, config.n_embd
+        self.config = config
+
+    def forward(self, x):
+        return x * self.config.sinks
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (READING, [("window", None), ("sinks", False)]),
+        (READING.replace(': "Config"', ""), []),
+        (READING.replace('"Config"', "Other"), []),
+    ],
+)
+def test_fields_that_are_read_and_off_by_default_are_options(
+    source: str, found: list[tuple[str, object]]
+) -> None:
+    symbols = build_symbol_table(read_source(source.encode(), "py"))
+    [site] = symbols.definitions["Attention"]
+    assert [(p.name, p.default) for p in list_options(symbols, site)] == found
 
 
 def test_a_class_that_shares_no_field_is_no_config() -> None:

@@ -1,10 +1,15 @@
 """What a match leaves open is settled by calls: results, masks, roles of inputs, and dropout."""
 
+from dataclasses import replace
+
 import pytest
 
+from headcheck.properties.binding.binding import Binding, bind
+from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.contracts.contract import CONSTANT, Returns
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.terms.call_form import MaskConvention, Polarity
+from tests.forms.bank import open_class
 from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -340,3 +345,23 @@ def test_an_option_that_changes_more_than_biases_is_left_out() -> None:
     body = THIRDS + "\nv = v * self.gain"
     source = make(takes="dim, heads, bias=False", init=init, project=body)
     assert not must_bind(source).contract.has(C.BIAS_OPTION)
+
+
+# ------------------------------------------------------------------------ fields of configs
+
+
+def test_a_window_may_be_a_field_of_a_config() -> None:
+    source = make(
+        takes="config",
+        init="dim = config.d_model\n"
+        "self.heads, self.window = config.n_heads, config.sliding_window\n" + SEPARATE,
+        mask="at = torch.arange(s.shape[-1])\nfar = at[:, None] - at\nhidden = far < 0\n"
+        "if self.window is not None:\n    hidden = hidden | (far >= self.window)\n"
+        "s = s.masked_fill(hidden, -torch.inf)",
+    )
+    subject, signature = open_class(source, "Own")
+    field = SignatureParameter("sliding_window", True, None, by_name=True)
+    found = bind(subject, replace(signature, options=(field,)))
+    assert isinstance(found, Binding) and found.contract.has(C.WINDOW)
+    [config] = found.contract.arguments
+    assert {f.name: f.quantity for f in config.fields}["sliding_window"] == "window"
