@@ -335,14 +335,14 @@ class _Grading:
         """
         target, asked = judged.attempt.target, self.settings.exercise is not None
         named = target.name == target.exercise.contract.name and not target.by_position
-        differs = find_difference(judged, asked=asked, named=named)
+        signature = self.signatures.get(target.name)
+        differs = find_difference(judged, signature, asked=asked, named=named)
         resembles = not asked and not named
         right = summarise_status(judged.verdicts) is Status.PASSED
         if (right or judged.attempt.repair is not None) and not differs.excuses:
             return None
         if judged.failure is not None or not (resembles or differs):
             return None
-        signature = self.signatures.get(target.name)
         if signature is None:  # a function of other things than queries, keys and values
             self.unrelated |= {target.name: target.exercise} if resembles and differs else {}
             return None

@@ -4,20 +4,22 @@ A layer may make the mask of its attention from one that it is given, and may la
 axis or lose it on the way. What a token that is hidden holds must change nothing at the others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.properties.binding.building import construct
-from headcheck.properties.binding.calls import list_mask_names
+from headcheck.properties.binding.calls import guess_roles, list_mask_names, list_masks_of_others
 from headcheck.properties.binding.followed_masks import iter_conventions
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.subject import CallOptions, Subject
+from headcheck.properties.binding.vocabulary import suggests_role
+from headcheck.properties.subject import CallOptions, CallResult, Subject
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import Status, SubmissionFailed
@@ -44,7 +46,7 @@ class Change:
         return [other if self.first is (n == 0) else x.clone() for n in range(inputs)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MaskTrial:
     """A layer that is called with masks, as it was called without."""
 
@@ -56,25 +58,52 @@ class MaskTrial:
     def inputs(self) -> int:
         return len([role for role in self.probe.form.inputs if role != "mask"])
 
+    @cached_property
+    def changes(self) -> Mapping[MaskSource, Sequence[Change]]:
+        """The changes that other tokens show without a mask."""
+        return {each: self._list_changes(each) for each in (MaskSource.MASK, MaskSource.LENGTHS)}
+
     def judge(self) -> JudgedClaim | None:
         """Return whether every mask hides tokens; None if none is taken, or calls do not tell."""
-        judged = list(filter(None, map(self._judge, list_mask_names(self.signature.call))))
+        judged = list(filter(None, map(self._judge, self._list_names())))
         return next((each for each in judged if not each.holds), next(iter(judged), None))
 
+    def _list_names(self) -> list[str]:
+        """Return the names of the masks of what calls are given, and not of a context beside it."""
+        call = self.signature.call
+        names, of_others = list_mask_names(call), list_masks_of_others(call)
+        roles = zip(call, guess_roles(call), strict=True)
+        optional = [p.name for p, role in roles if p.has_default and role not in ("mask", "x")]
+        unsure = any(map(suggests_role, optional)) and not of_others
+        return [] if unsure else [name for name in names if name not in of_others]
+
     def _judge(self, name: str) -> JudgedClaim | None:
-        """Return whether some kind of mask hides a token; None if calls take none."""
-        taken, sources = False, (MaskSource.MASK, MaskSource.LENGTHS)
-        changes = {source: self._list_changes(source) for source in sources}
-        for form in self._iter_forms(name) if any(changes.values()) else ():
-            for change in changes[form.mask.given_as]:
-                touched = self._touches(form, change)
-                taken |= touched is not None
-                if touched is False:
-                    return JudgedClaim(MASKED)
-        if not taken:
+        """Return whether some kind of mask hides a token; None if calls take none.
+
+        If calls take a mask with a row for each sequence, this must hide it, whatever else they
+        take.
+        """
+        forms = list(self._iter_forms(name))
+        in_rows = [form for form in forms if form.mask.keys_only and form.mask.axes == 2]
+        follows = self._follows(in_rows)
+        if follows is None:
+            follows = self._follows(form for form in forms if form not in in_rows)
+        if follows is None:
             return None
         got = f"it changes them, with each kind of mask that `{name}` takes"
-        return JudgedClaim(MASKED, "a token that is hidden changes nothing at the others", got)
+        expected = "a token that is hidden changes nothing at the others"
+        return JudgedClaim(MASKED) if follows else JudgedClaim(MASKED, expected, got)
+
+    def _follows(self, forms: Iterable[CallForm]) -> bool | None:
+        """Whether a mask in one of these forms hides a token; None if calls take none."""
+        follows = None
+        for form in forms:
+            for change in self.changes[form.mask.given_as]:
+                touched = self._touches(form, change)
+                if touched is False:
+                    return True
+                follows = False if touched else follows
+        return follows
 
     def _iter_forms(self, name: str) -> Iterator[CallForm]:
         """Yield the forms of calls with masks as they are said to be, those of keys first."""
@@ -90,7 +119,7 @@ class MaskTrial:
                 yield replace(form, mask=convention)
 
     def _list_changes(self, given_as: MaskSource) -> list[Change]:
-        """Return the changes that other tokens show without a mask.
+        """Return the changes that other tokens show without a mask given in this way.
 
         Lengths hide the last token; else in a causal layer a token sees another one before it.
         """
@@ -109,17 +138,26 @@ class MaskTrial:
             module = construct(self.subject, self.signature.name, self.probe.built, form)
             module.write(self.probe.seen.stored)
             before, after = (
-                module.forward([*given, *[keep] * masked], options).outputs[0]
+                self._list_rows(module.forward([*given, *[keep] * masked], options), change)
                 for given in ([x.clone()] * self.inputs, change.apply(x, self.inputs))
             )
         except SubmissionFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise
             return None
-        if before.shape != after.shape or before.dim() != 3 or before.shape[1] != tokens:
+        if not before or len(before) != len(after):
             return None
-        rows = [n for n in range(tokens) if n != change.token or not change.first]
-        return not torch.allclose(before[:, rows], after[:, rows])
+        return not all(map(torch.allclose, before, after))
+
+    def _list_rows(self, called: CallResult, change: Change) -> list[Tensor]:
+        """Return the results with a row for each token, without that of a change in these tokens.
+
+        The first result belongs to the first input, and others may belong to any.
+        """
+        shape = self.probe.seen.x.shape[:2]
+        results = [each for each in called.outputs if each.dim() == 3 and each.shape[:2] == shape]
+        others = [n for n in range(shape[1]) if n != change.token]
+        return [t[:, others] if n or change.first else t for n, t in enumerate(results)]
 
 
 def judge_masked(subject: Subject, signature: Signature, probe: CallProbe) -> JudgedClaim | None:

@@ -14,7 +14,7 @@ from headcheck.properties.harness.aliases import infer_role
 NORM = re.compile(r"norm|(^|[._])ln_?\w*", re.IGNORECASE)
 """in the name of a function, or in the path of a weight, that norms tokens"""
 COMPARED = (("q", "k"), ("k", "v"), ("v", "k"))
-"""letters of which the second must have every norm that the first has"""
+"""letters of which the second must have every norm that the first has, or others of its own"""
 WORDS = {"q": "queries", "k": "keys", "v": "values"}
 
 
@@ -28,7 +28,7 @@ def iter_normed_apart(flow: Flow, *, of_one: bool) -> Iterator[tuple[str, str, i
         for normed, plain in compared if {*operands} == {*WORDS} else ():
             one, other = (flow.walk_back([operands[letter]]) for letter in (normed, plain))
             same = _list_inputs(flow, one) == _list_inputs(flow, other)
-            if same and _list_norms(flow, one) - _list_norms(flow, other):
+            if same and _list_norms(flow, one) > _list_norms(flow, other):
                 yield WORDS[normed], WORDS[plain], operands[plain]
 
 

@@ -66,7 +66,9 @@ class Difference:
         return binding.contract.has(Capability.BATCH) and not binding.inexact
 
 
-def find_difference(judged: Judgement, *, asked: bool, named: bool) -> Difference:
+def find_difference(
+    judged: Judgement, signature: Signature | None, *, asked: bool, named: bool
+) -> Difference:
     """Return how a definition differs from the exercise that it was judged by.
 
     The exercise may have been `asked` for, or the definition may have its name.
@@ -76,8 +78,15 @@ def find_difference(judged: Judgement, *, asked: bool, named: bool) -> Differenc
         not asked and _reads_own_config(judged.attempt.repair),
         not asked and _may_take_batches(contract, judged),
         not asked and named and _adds_layers(verdicts),
-        _has_other_form(verdicts, asked=asked, named=named),
+        _has_other_form(verdicts, asked=asked, named=named)
+        or (not asked and signature is not None and _takes_heads(signature, contract)),
     )
+
+
+def _takes_heads(signature: Signature, contract: Contract) -> bool:
+    """Whether a class is told how many heads it has, and an exercise does not ask for any."""
+    named = {guess_quantity(p.name) for p in signature.constructor}
+    return "heads" in named and not contract.has(Capability.HEADS)
 
 
 def _reads_own_config(repair: Repair | None) -> bool:

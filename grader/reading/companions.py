@@ -42,6 +42,8 @@ class _Uses:
     attributes: frozenset[str]
     methods: frozenset[str]
     """those of the attributes that are called"""
+    written: bool
+    """whether it sets some attribute"""
 
 
 def list_companions(symbols: SymbolTable, site: DefinitionSite) -> list[Companion]:
@@ -89,11 +91,11 @@ def _iter_assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _iter_passed(symbols: SymbolTable, site: DefinitionSite) -> Iterator[tuple[Companion, _Uses]]:
-    """Yield the parameters of `forward` whose methods are called."""
+    """Yield the parameters of `forward` whose methods are called, or which are written into."""
     found = symbols.find_method(site, "forward")
     for argument in (*found[1].args.args, *found[1].args.kwonlyargs)[1:] if found else ():
         uses = _find_uses(site, functools.partial(_is_name, argument.arg))
-        if uses.methods:
+        if uses.methods or uses.written:
             yield Companion("forward", argument.arg, ()), uses
 
 
@@ -110,14 +112,15 @@ def _is_name(name: str, node: ast.expr) -> bool:
 def _find_uses(site: DefinitionSite, is_object: Callable[[ast.expr], bool]) -> _Uses:
     nodes = [node for method in list_methods(site.node) for node in ast.walk(method)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and is_object(n.value)}
+    of_object = [n for n in nodes if isinstance(n, ast.Attribute) and is_object(n.value)]
     called = {
         call.func.attr
         for call in calls
         if isinstance(call.func, ast.Attribute) and is_object(call.func.value)
     }
     own = [call for call in calls if is_object(call.func)]
-    return _Uses(own, frozenset(read), frozenset(called))
+    written = any(isinstance(node.ctx, ast.Store) for node in of_object)
+    return _Uses(own, frozenset(n.attr for n in of_object), frozenset(called), written)
 
 
 def _iter_makers(symbols: SymbolTable, site: DefinitionSite, uses: _Uses) -> Iterator[str]:

@@ -45,10 +45,12 @@ ZERO_PADDING = re.compile(r"(?=.*\b(pad|mask|invalid|output|result))(?=.*\bzero)
 """words that say that the outputs of padding are zero"""
 
 SELF_LOOPS = re.compile(
-    r"\bself[- ]?loops?\b|\bown value\b|\b(sees?|attends? to) itself\b", re.IGNORECASE
+    r"\bself[- ]?loops?\b|\bown value\b|\b(sees?|attends? to|from) itself\b", re.IGNORECASE
 )
 """words that say that a token sees itself, whatever the mask says"""
 
+OTHER_MASK = re.compile(r"\b\w+_mask\b")
+"""the name of an argument, if it is not the one that is asked about"""
 _NAMES = {"q": r"q(uer(y|ies))?", "k": r"k(eys?)?", "v": r"v(alues?)?"}
 FUSED = re.compile(
     r"\b(fused?|packed|columns?|rows?|stored?|stores|ordered|order|concatenated|stacked)\b",
@@ -145,6 +147,8 @@ def find_stated_polarity(signature: Signature, name: str) -> tuple[Polarity, str
     found, near = {}, False
     for sentence in SENTENCE.findall(signature.doc):
         named = "mask" in sentence.lower() or name in sentence
+        if name not in sentence and OTHER_MASK.search(sentence):
+            continue
         if named or near:
             for polarity in _read_polarities(sentence):
                 found[polarity] = sentence.strip()

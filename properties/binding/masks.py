@@ -55,6 +55,8 @@ ONES = re.compile(r"\b(1|ones?)\b", re.IGNORECASE)
 """words for what no mask holds that is added, if a 1 shows a key"""
 ADDED = re.compile(r"\badd|inf\b|\bbias", re.IGNORECASE)
 """words for a mask that is added"""
+EXCEPT = "its mask is followed but for what it says"
+SEEN = "a token that its mask hides still sees itself: what padding gives is not judged"
 TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
 """the shape of a mask for each window, in a docstring"""
 BIAS = re.compile(r"(.*_)?bias")
@@ -88,9 +90,9 @@ def _settle_mask(bench: Bench, name: str) -> Settled:
     if other is not None:
         settled = claim_mask(bench, other)
         return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
-    said = _quote_exception(bench, form, name)
-    if said:
-        return bench.settled.add(f"its mask is followed but for what it says: “{said}”")
+    remark = _find_exception(bench, form, name)
+    if remark:
+        return bench.settled.add(remark)
     errors = {} if required else _list_errors(bench, form, name)
     if errors:
         return _blame_errors(bench, name, errors)
@@ -104,20 +106,22 @@ def _settle_mask(bench: Bench, name: str) -> Settled:
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
-def _quote_exception(bench: Bench, form: CallForm, name: str) -> str:
-    """Return the words of a class that say where it does not follow its masks; "" if none do.
+def _find_exception(bench: Bench, form: CallForm, name: str) -> str:
+    """Return a remark on where a class does not follow its masks, and need not; "" if it must.
 
-    The outputs of padding may be zero, or a token may see itself.
+    The outputs of padding may be zero, or a token may see itself, if the class says so. What a
+    token gives that is padding, and sees itself, is of no use, so this need not be said.
     """
     zeros, own = quote_zero_padding(bench.signature), quote_self_loops(bench.signature)
-    for convention in iter_conventions(name, form) if zeros or own else ():
+    for convention in iter_conventions(name, form):
         of_keys = convention.keys_only or convention.given_as is MaskSource.LENGTHS
         mask = replace(convention, keys_only=of_keys, required=form.mask.required)
         masks = list(draw_masks(bench, mask))
         got = [bench.call(replace(form, mask=mask), bench.x, keep) for keep in masks]
-        right = [_compute_except(bench, keep, zeros=of_keys) for keep in masks]
-        if (zeros if of_keys else own) and all(map(is_close, got, right)):
-            return zeros if of_keys else own
+        for said, zero in ((zeros if of_keys else "", True), (own or SEEN * of_keys, False)):
+            right = [_compute_except(bench, keep, zeros=zero) for keep in masks if said]
+            if said and all(map(is_close, got, right)):
+                return said if said is SEEN else f"{EXCEPT}: “{said}”"
     return ""
 
 

@@ -126,7 +126,7 @@ def share_among_heads(probe: CallProbe) -> CallProbe | None:
     """
     case = probe.sizes.case
     narrow = ((case.head_dim, case.head_dim), (case.head_dim,))
-    paths = [path for path, info in probe.built.tensors.items() if info.shape in narrow]
+    paths = [path for path, tensor in probe.seen.stored.items() if tuple(tensor.shape) in narrow]
     if case.heads == 1 or not paths:
         return None
     wide = {path: _repeat(probe.seen.stored[path], case.heads) for path in paths}

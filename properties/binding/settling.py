@@ -29,7 +29,7 @@ from headcheck.properties.binding.roles import settle_joining, settle_roles
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.sizing import (
-    settle_length,
+    settle_lengths,
     settle_output_width,
     settle_share,
     settle_sizes,
@@ -85,7 +85,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_dropout,
         settle_steadiness,
         settle_sizes,
-        settle_length,
+        settle_lengths,
         settle_cache,
         _settle_gradients,
         settle_output_width,

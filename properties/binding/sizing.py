@@ -113,20 +113,15 @@ def _has_shapes(bench: Bench) -> bool:
     return all(tuple(has.get(path, ())) == shape for path, shape in wanted.items())
 
 
-def settle_length(bench: Bench) -> Settled:
-    """Exclude a longest length of one if no module can be constructed for it."""
+def settle_lengths(bench: Bench) -> Settled:
+    """Exclude a longest length, or a window, of one if no module can be constructed for it."""
     contract = bench.contract
-    shortest = contract.fit(replace(OTHER, tokens=1, context_length=1))
-    if not contract.has(C.CONTEXT) or shortest.context_length > 1:
-        return bench.settled
-    try:
-        construct(bench.subject, contract, shortest, seed=1)
-    except SubmissionFailed as failure:
-        if failure.status is not Status.CRASHED:
-            raise
-        rules = parse_sizes(f"{contract.size_rules or ''} context_length>=2")
-        return replace(bench.settled, contract=contract.with_sizes(rules))
-    return bench.settled
+    for capability, name in ((C.CONTEXT, "context_length"), (C.WINDOW, "window")):
+        shortest = contract.fit(replace(OTHER, tokens=1, **{name: 1}))
+        free = contract.has(capability) and getattr(shortest, name) == 1
+        if free and not _can_be_built(bench.subject, contract, shortest):
+            contract = contract.with_sizes(parse_sizes(f"{contract.size_rules or ''} {name}>=2"))
+    return replace(bench.settled, contract=contract)
 
 
 def find_free_widths(
