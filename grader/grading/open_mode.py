@@ -78,7 +78,7 @@ def recognise(
         session.load(signature.name)
         signature = settings.roles.add_to(signature)
         subject = ChannelSubject(session)
-        found = bind(subject, signature, (match_by_name, match_by_flow))
+        found = _bind(subject, signature)
         layer: ObservedLayer | None = None
         with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
             if isinstance(found, NotBound):
@@ -88,6 +88,19 @@ def recognise(
             if layer is not None and not layer.breaches:
                 layer = observe_with_options(subject, signature, layer)
         return found, layer
+
+
+def _bind(subject: Subject, signature: Signature) -> Binding | NotBound:
+    """Return the binding of a class, with an option on if every call raises without it."""
+    ways = match_by_name, match_by_flow
+    found = bind(subject, signature, ways)
+    if isinstance(found, NotBound) and not found.probes:
+        for option, own in iter_switched_on(signature):
+            again = bind(subject, own, ways)
+            if isinstance(again, Binding):
+                said = f"judged with `{option}=True`: without it, no call returned"
+                return replace(again, remarks=(*again.remarks, said))
+    return found
 
 
 def _observe_beside(subject: Subject, signature: Signature, form: CallForm) -> ObservedLayer | None:

@@ -10,6 +10,7 @@ Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", sec
 (arXiv:2002.04745), for norms before the parts.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,8 @@ _ACTIVATIONS = (
 )
 ACTIVATIONS = frozenset(_ACTIVATIONS.split())
 """functions between the layers of a feed-forward"""
+RECURRENT = re.compile(r"_?(gru|lstm|rnn_\w+?)(_cell)?")
+"""functions that carry a state from token to token: what is added to it is no residual"""
 REPLACED = "what {} gives takes the place of its tokens"
 APART = "no later sum starts from this one: it reaches them through a feed-forward, or as queries"
 NORMED = "normed tokens are added to, and the tokens before this norm are lost"
@@ -52,7 +55,8 @@ def find_lost_tokens(flow: Flow, *, says_norms_first: bool) -> tuple[str, int] |
     A layer may say that its norms come first, inside its parts.
     """
     stream = _Stream(flow, says_norms_first)
-    if not stream.residuals:
+    recurrent = any(RECURRENT.fullmatch(step.kind) for step in flow.steps)
+    if recurrent or not stream.residuals:
         return None
     checks = (
         stream.iter_unadded_attention,

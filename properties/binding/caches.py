@@ -10,6 +10,7 @@ import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import guess_all_taken, list_mask_names, list_taken
+from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
@@ -28,6 +29,8 @@ KEEPING = re.compile(r"(use_|with_)?(kv_?)?cache|incremental|decod(e|ing)")
 """names of options with which a class keeps keys and values"""
 ASKING = re.compile(r"(use|return|output)_(kv_?)?(cache|past|presents?)")
 """names of options with which a call returns a cache"""
+LONG = replace(OTHER, tokens=20, context_length=20)
+"""sizes at which buckets of distances differ that are of both sides, and of one"""
 BEGINNING = 2
 """how many tokens the first call gets"""
 PLACES = (1, 2)
@@ -79,8 +82,18 @@ def _settle_masked_cache(bench: Bench) -> Settled:
     mask = replace(mask, hides_later=True, required=True)
     capabilities = bench.contract.capabilities - {C.FULL} | {C.CAUSAL}
     hiding = replace(bench.contract, call_form=replace(form, mask=mask), capabilities=capabilities)
-    found = settle_cache(replace(bench, settled=replace(settled, contract=hiding)))
+    hidden = replace(bench, settled=replace(settled, contract=hiding))
+    if not _is_right_hidden(replace(hidden, sized=hiding.fit(LONG))):
+        return settled  # its positions tell whether tokens see later ones
+    found = settle_cache(hidden)
     return found if found.contract.has(C.CACHE) else settled
+
+
+def _is_right_hidden(bench: Bench) -> bool:
+    """Whether a class is right with masks that hide later tokens."""
+    tokens = bench.case.tokens
+    keep = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    return is_close(bench.call(bench.contract.call_form, bench.x, keep), bench.compute().output)
 
 
 class _Use(IntEnum):

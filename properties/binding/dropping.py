@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.intent import quote_shared_dropout
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.harness.harness import Harness
@@ -27,18 +28,18 @@ def settle_dropout(bench: Bench) -> Settled:
     settled = bench.settled
     if not bench.contract.has(C.DROPOUT) or bench.match.inexact:
         return settled
-    if _concerns_weights(bench):
+    said = quote_shared_dropout(bench.signature)
+    if not said and _concerns_weights(bench):
         return settled
-    for name, contract in _iter_single_rates(settled.contract):
+    for name, contract in () if said else _iter_single_rates(settled.contract):
         single = replace(settled, contract=contract)
         if _concerns_weights(replace(bench, settled=single)):
             return single.add(f"of its rates only `{name}` is judged: the others drop other things")
     kept = settled.contract.capabilities - {C.DROPOUT}
     arguments = tuple(map(_switch_off, settled.contract.arguments))
     contract = replace(settled.contract, capabilities=kept, arguments=arguments)
-    return replace(settled, contract=contract).add(
-        "its dropout is not judged: where it acts is not known"
-    )
+    why = f"the class says “{said}”" if said else "where it acts is not known"
+    return replace(settled, contract=contract).add(f"its dropout is not judged: {why}")
 
 
 def _concerns_weights(bench: Bench) -> bool:

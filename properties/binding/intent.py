@@ -49,6 +49,11 @@ SELF_LOOPS = re.compile(
 )
 """words that say that a token sees itself, whatever the mask says"""
 
+SHARED_DROPOUT = re.compile(
+    r"(dropout|dropped).*\b(shared|broadcast)\b|\b(shared|broadcast)\b.*(dropout|dropped)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""words that say that dropout is drawn for several sequences or heads at once"""
 OTHER_MASK = re.compile(r"\b\w+_mask\b")
 """the name of an argument, if it is not the one that is asked about"""
 _NAMES = {"q": r"q(uer(y|ies))?", "k": r"k(eys?)?", "v": r"v(alues?)?"}
@@ -113,6 +118,11 @@ def quote_own_token(signature: Signature) -> str:
 def quote_zero_padding(signature: Signature) -> str:
     """Return the words that say that the outputs of padding are zero; "" if none do."""
     return _quote(signature.doc, ZERO_PADDING)
+
+
+def quote_shared_dropout(signature: Signature) -> str:
+    """Return the words that say that sequences or heads drop the same weights; "" if none do."""
+    return _quote(signature.doc, SHARED_DROPOUT)
 
 
 def quote_self_loops(signature: Signature) -> str:

@@ -16,7 +16,7 @@ NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, words in (
         (r"additive|bahdanau", "additive attention"),
         (r"luong", "Luong's attention of a decoder"),
-        (r"linear_?(self_?|cross_?)?att|performer|linformer", "linear attention"),
+        (r"lin(ear)?_?(self_?|cross_?)?att|performer|linformer", "linear attention"),
         (r"cosine", COSINE),
         (r"diff(erential)?_?(self_?|multi_?head_?)?att", "differential attention"),
         (r"window_?att|swin", IN_WINDOWS),
@@ -35,6 +35,7 @@ STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"logit_scale", COSINE),
         (r"lambda_?[qk]_?[12]", "differential attention"),
         (r"(^|[._])(r_w_bias|r_r_bias|r_net)|pos_bias_[uv]", "attention as in Transformer-XL"),
+        (r"(^|[._])null_?(kv|k|v|key|value)", "attention with a learned null key"),
         (r"(^|[._])w?kv_?(a|b|down|up|lora)(\.|_|$)", LATENT),
         (r"\.in_proj_weight$", AROUND),
         (

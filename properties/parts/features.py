@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
 
 
-LINEAR = re.compile(r"linear_?(self_?|cross_?|multi_?head_?)?att", re.IGNORECASE)
+LINEAR = re.compile(r"lin(ear)?_?(self_?|cross_?|multi_?head_?)?att", re.IGNORECASE)
 """the names of classes of linear attention"""
 FEATURE_EPSILONS = (0.0, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5)
 """the numbers that are added to sums, of which one is looked for in a class"""

@@ -53,8 +53,10 @@ class NormOver(StrEnum):
     PROJECTION = "projection"
 
 
-NAMES = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)
-KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
+NAMES = re.compile(
+    r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)|(^|[._])[qk]_?n($|[._])", re.IGNORECASE
+)
+KEY = re.compile(r"(^|[._\d])w?k(ey)?s?n?($|[._\d])|key", re.IGNORECASE)
 SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
 LENGTH_ALONE = 1e-30
 """stands for nothing that is added: queries are divided by their length, as F.normalize does"""
