@@ -55,8 +55,6 @@ ONES = re.compile(r"\b(1|ones?)\b", re.IGNORECASE)
 """words for what no mask holds that is added, if a 1 shows a key"""
 ADDED = re.compile(r"\badd|inf\b|\bbias", re.IGNORECASE)
 """words for a mask that is added"""
-EXCEPT = "its mask is followed but for what it says"
-SEEN = "a token that its mask hides still sees itself: what padding gives is not judged"
 TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
 """the shape of a mask for each window, in a docstring"""
 BIAS = re.compile(r"(.*_)?bias")
@@ -109,30 +107,33 @@ def _settle_mask(bench: Bench, name: str) -> Settled:
 def _find_exception(bench: Bench, form: CallForm, name: str) -> str:
     """Return a remark on where a class does not follow its masks, and need not; "" if it must.
 
-    The outputs of padding may be zero, or a token may see itself, if the class says so. What a
-    token gives that is padding, and sees itself, is of no use, so this need not be said.
+    The outputs of padding may be zero, or a token may see itself, if the class says so. It need not
+    say what padding gives, which is of no use, if its mask has one row for each sequence.
     """
     zeros, own = quote_zero_padding(bench.signature), quote_self_loops(bench.signature)
-    plain = bench.compute().output
     for convention in iter_conventions(name, form):
         of_keys = convention.keys_only or convention.given_as is MaskSource.LENGTHS
         mask = replace(convention, keys_only=of_keys, required=form.mask.required)
-        masks = [*draw_masks(bench, mask), *[_hide_second(bench)] * convention.keys_only]
-        got = [bench.call(replace(form, mask=mask), bench.x, keep) for keep in masks]
-        if all(is_close(each, plain) for each in got):
-            continue  # it changes nothing
-        for said, zero in ((zeros if of_keys else "", True), (own or SEEN * of_keys, False)):
-            right = [_compute_except(bench, keep, zeros=zero) for keep in masks if said]
+        called = replace(form, mask=mask)
+        for said, zero in ((zeros if of_keys else "", True), (own, False)):
+            masks = list(draw_masks(bench, mask)) if said else []
+            got = [bench.call(called, bench.x, keep) for keep in masks]
+            right = [_compute_except(bench, keep, zeros=zero) for keep in masks]
             if said and all(map(is_close, got, right)):
-                return said if said is SEEN else f"{EXCEPT}: “{said}”"
+                return f"its mask is followed but for what it says: “{said}”"
+        in_rows = convention.keys_only and convention.axes == 2
+        if in_rows and _follows_padding(bench, called):
+            return "its mask is followed, but for what padding gives, which is not judged"
     return ""
 
 
-def _hide_second(bench: Bench) -> Tensor:
-    """Return a mask of the second key, with which every token that came before sees another one."""
+def _follows_padding(bench: Bench, form: CallForm) -> bool:
+    """Whether padding before the tokens changes nothing at these, though the mask has an effect."""
     keep = torch.ones(bench.case.batch, 1, 1, bench.case.tokens, dtype=torch.bool)
-    keep[..., 1] = False
-    return keep
+    keep[..., 0] = False
+    right = bench.compute(keep).output[:, 1:]
+    got = [t[:, 1:] for t in bench.call(form, bench.x, keep)[:1] if t.dim() == 3]
+    return is_close(got, right) and not is_close(got, bench.compute().output[:, 1:])
 
 
 def _compute_except(bench: Bench, keep: Tensor, *, zeros: bool) -> Tensor:

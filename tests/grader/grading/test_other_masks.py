@@ -303,3 +303,25 @@ def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> No
     record = grade_text(wrong.format(said))
     assert record.status == "failed"
     assert "its mask has numbers, as the class says" in str(record.notes)
+
+IN_ROWS = (
+    LENGTHS.replace("lengths=None", "key_mask=None")
+    .replace("if lengths is not None", "if key_mask is not None")
+    .replace("(torch.arange(t)[None] < lengths[:, None])[:, None]", "key_mask[:, None]")
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("", "", "passed"),
+        ("& key_mask[:, None]", "& (key_mask[:, None] | torch.eye(t).bool())", "passed"),
+        ("& key_mask[:, None]", "& (key_mask[:, None] | key_mask[:, :, None])", "failed"),
+    ],
+    ids=["hidden from itself, too", "seen by itself", "hidden from padding alone"],
+)
+def test_what_padding_gives_is_free(
+    old: str, new: str, status: str, grade_text: "GradeText"
+) -> None:
+    assert old in IN_ROWS
+    assert grade_text(IN_ROWS.replace(old, new)).status == status
