@@ -116,8 +116,10 @@ def _has_shapes(bench: Bench) -> bool:
 def settle_lengths(bench: Bench) -> Settled:
     """Exclude a longest length, or a window, of one if no module can be constructed for it."""
     contract = bench.contract
-    for capability, name in ((C.CONTEXT, "context_length"), (C.WINDOW, "window")):
-        shortest = contract.fit(replace(OTHER, tokens=1, **{name: 1}))
+    one = replace(OTHER, tokens=1, context_length=1), replace(OTHER, tokens=1, window=1)
+    kinds = (C.CONTEXT, "context_length"), (C.WINDOW, "window")
+    for (capability, name), case in zip(kinds, one, strict=True):
+        shortest = contract.fit(case)
         free = contract.has(capability) and getattr(shortest, name) == 1
         if free and not _can_be_built(bench.subject, contract, shortest):
             contract = contract.with_sizes(parse_sizes(f"{contract.size_rules or ''} {name}>=2"))

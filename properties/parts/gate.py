@@ -11,7 +11,9 @@ from headcheck.properties.parts.part import Part, holds
 from headcheck.properties.parts.weight import Draws, HeadSizes, Packing, Weight, d_in
 from headcheck.properties.terms.capability import Capability
 
-NAMES = re.compile(r"^(?!.*norm)(.*[._])?(gat(e|es|ing)|w?g)(_\w*)?($|[._])", re.IGNORECASE)
+NAMES = re.compile(
+    r"^(?!.*norm|(.*[._])?[qk]_?n\.)(.*[._])?(gat(e|es|ing)|w?g)(_\w*)?($|[._])", re.IGNORECASE
+)
 SPREAD = 2.0
 """the standard deviation of a gate before its sigmoid: most gates are neither closed nor open"""
 

@@ -36,6 +36,7 @@ class Layer(nn.Module):
         ("n, n, x", "the tokens are normed for the keys, and not for the values"),
         ("n, x, n", "the tokens are normed for the queries, and not for the keys"),
         ("n + 1, n + 1, n", ""),
+        ("n, self.other(x), self.other(x)", ""),
     ],
 )
 def test_tokens_are_normed_alike(given: str, got: str) -> None:

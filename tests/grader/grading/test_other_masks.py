@@ -304,6 +304,7 @@ def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> No
     assert record.status == "failed"
     assert "its mask has numbers, as the class says" in str(record.notes)
 
+
 IN_ROWS = (
     LENGTHS.replace("lengths=None", "key_mask=None")
     .replace("if lengths is not None", "if key_mask is not None")

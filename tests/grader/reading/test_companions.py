@@ -82,6 +82,13 @@ def test_what_has_the_attributes_may_make_what_a_call_takes(
     assert find(call) == ([Companion("forward", "state", makers)] if makers else [])
 
 
+def test_what_is_written_into_may_be_a_plain_record() -> None:
+    record = "@dataclass\nclass Kept:\n    k: Tensor = None\n    seen: int = 0\n"
+    [found] = find("state.k, state.seen = x, 1; return x", record)
+    assert (found.method, found.parameter, found.makers) == ("forward", "state", ("Kept",))
+    assert find("return state.k + state.seen", record) == []
+
+
 def test_a_part_with_a_default_is_left_at_it() -> None:
     source = MAKERS + CLASS.format("return self.inner(x, x)").replace("core)", "core=None)")
     symbols = build_symbol_table(read_source(source.encode(), "py"))
