@@ -13,7 +13,12 @@ from torch import Tensor
 
 from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.properties.binding.building import construct
-from headcheck.properties.binding.calls import guess_roles, list_mask_names, list_masks_of_others
+from headcheck.properties.binding.calls import (
+    guess_roles,
+    list_mask_names,
+    list_mask_sources,
+    list_masks_of_others,
+)
 from headcheck.properties.binding.followed_masks import iter_conventions
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.probe import CallProbe
@@ -84,7 +89,8 @@ class MaskTrial:
         take.
         """
         forms = list(self._iter_forms(name))
-        in_rows = [form for form in forms if form.mask.keys_only and form.mask.axes == 2]
+        rows = [form for form in forms if form.mask.keys_only and form.mask.axes == 2]
+        in_rows = [] if list_mask_sources(name) else rows
         follows = self._follows(in_rows)
         if follows is None:
             follows = self._follows(form for form in forms if form not in in_rows)

@@ -134,3 +134,29 @@ def test_a_mask_of_a_context_beside_the_tokens_of_queries(
 ) -> None:
     records = grade_all(HEAD + RESAMPLER.replace(old, new))
     assert [record.status for record in records] == statuses
+
+
+ADDITIVE = """
+class AdditiveAttention(nn.Module):
+    def __init__(self, query_size, key_size, hidden):
+        super().__init__()
+        self.W_q, self.W_k = nn.Linear(query_size, hidden), nn.Linear(key_size, hidden)
+        self.w_v = nn.Linear(hidden, 1)
+
+    def forward(self, queries, keys, values, valid_lens=None):
+        features = torch.tanh(self.W_q(queries)[:, :, None] + self.W_k(keys)[:, None])
+        scores = self.w_v(features).squeeze(-1)
+        if valid_lens is not None:
+            lens = valid_lens[:, None] if valid_lens.dim() == 1 else valid_lens
+            hidden = torch.arange(keys.shape[1]) >= lens[:, :, None]
+            scores = scores.masked_fill(hidden, -1e6)
+        return scores.softmax(-1) @ values
+"""
+
+
+def test_lengths_for_each_sequence_or_for_each_query_hide_the_last_keys() -> None:
+    layer = observe(ADDITIVE, "AdditiveAttention")
+    assert layer.breaches == () and MASKED in layer.claims
+    wrong = ADDITIVE.replace(">= lens", "< lens")
+    [breach] = observe(wrong, "AdditiveAttention").breaches
+    assert breach.claim is MASKED
