@@ -134,9 +134,9 @@ SHARED = BY_HEADS.replace(
     [
         (BY_HEADS, ("triu(1)", "triu(2)")),
         (NORMED, ("self.kn(self.split(self.k(x)))", "self.qn(self.split(self.k(x)))")),
-        (LINEAR, ("k.sum(2)", "k.mean(2)")),
+        pytest.param(LINEAR, ("k.sum(2)", "k.mean(2)"), marks=pytest.mark.whole),
         (T5, ("far > 0", "far < 0")),
-        (SHARED, ("triu(1)", "triu(2)")),
+        pytest.param(SHARED, ("triu(1)", "triu(2)"), marks=pytest.mark.whole),
     ],
     ids=["an exercise's name, and heads", "norms", "linear", "an option", "shared dropout"],
 )

@@ -338,6 +338,10 @@ def test_a_class_with_an_exercise_s_name_and_more_layers_is_judged_by_itself(
     record = next(r for r in grade_all(MORE_LAYERS) if r.name == "MultiHeadAttentionWrapper")
     assert (record.exercise, record.status) == ("attention", "passed")
     assert "it is named as in `multi_head_wrapper`" in str(record.notes)
+
+
+@pytest.mark.whole
+def test_if_it_is_wrong_it_is_judged_by_the_exercise(grade_all: "GradeAll") -> None:
     wrong = MORE_LAYERS.replace("self.mix(torch.cat", "self.mix(-torch.cat")
     record = next(r for r in grade_all(wrong) if r.name == "MultiHeadAttentionWrapper")
     assert (record.exercise, record.status) == ("multi_head_wrapper", "failed")
