@@ -23,7 +23,6 @@ from headcheck.properties.binding.followed_masks import iter_conventions
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.vocabulary import suggests_role
 from headcheck.properties.subject import CallOptions, CallResult, Subject
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 from headcheck.properties.terms.group import PropertyGroup
@@ -78,9 +77,10 @@ class MaskTrial:
         call = self.signature.call
         names, of_others = list_mask_names(call), list_masks_of_others(call)
         roles = zip(call, guess_roles(call), strict=True)
-        optional = [p.name for p, role in roles if p.has_default and role not in ("mask", "x")]
-        unsure = any(map(suggests_role, optional)) and not of_others
-        return [] if unsure else [name for name in names if name not in of_others]
+        beside = any(p.has_default and role not in ("mask", "x") for p, role in roles)
+        if beside and not of_others:
+            return []  # a mask may be of the context alone
+        return [name for name in names if name not in of_others]
 
     def _judge(self, name: str) -> JudgedClaim | None:
         """Return whether some kind of mask hides a token; None if calls take none.
