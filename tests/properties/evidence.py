@@ -2,7 +2,9 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,8 +16,18 @@ from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import Parameters, causal_mask
+
+SIZES = (
+    Case(batch=1, tokens=1, context_length=1, d_in=1, heads=1, head_dim=2),
+    Case(batch=2, tokens=5, context_length=5, d_in=3, heads=2, head_dim=4, bias=True),
+    Case(batch=1, tokens=24, context_length=24, d_in=16, heads=4, head_dim=2),
+    Case(batch=1, tokens=9, context_length=9, d_in=64, heads=3, head_dim=16, bias=True),
+    Case(batch=1, tokens=132, context_length=132, d_in=5, heads=2, head_dim=6),
+)
+ODD_SIZES = tuple(replace(size, head_dim=size.head_dim + size.tokens % 2) for size in SIZES)
+"""the same, some of them with heads of odd width"""
 
 Algorithm = TypeVar("Algorithm")
 Attend = Callable[[Tensor, Parameters], Tensor]
@@ -64,3 +76,57 @@ def find_worst(
         (measure(case, spread, compute), f"{name}, times {spread:g}, {case}")
         for (case, spread), (name, compute) in itertools.product(cases, algorithms.items())
     )
+
+
+def widen(t: Tensor) -> torch.dtype:
+    """What has to be exact is computed in float32 or better."""
+    return torch.promote_types(t.dtype, torch.float32)
+
+
+def scale(q: Tensor, k: Tensor) -> Tensor:
+    scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
+    return scores
+
+
+@dataclass(frozen=True)
+class Evidence(Generic[Algorithm]):
+    """Algorithms for one part of attention, and the cases on which they are measured."""
+
+    contract: Contract
+    right: Mapping[str, Algorithm]
+    wrong: Mapping[str, Algorithm]
+    draw: Callable[[Case, float], tuple[Tensor, Parameters]]
+    """tokens and parameters that are exact in the case's dtype, with the spread applied"""
+    attend: Callable[[Tensor, Parameters, Case, Algorithm], Tensor]
+    spreads: tuple[float, ...]
+    """how far the values of the part are from those that a case draws; the first is the usual"""
+    at_once: int = 4
+    """how many spreads a case has; they follow each other from case to case"""
+    sizes: tuple[Case, ...] = SIZES
+    sharpness: tuple[int, ...] = (1, 8)
+    contents: tuple[InputContent, ...] = (InputContent.NORMAL, InputContent.OUTLIER)
+    least: float = 1e6
+    """the ratio that wrong algorithms exceed"""
+    share: float = 1.0
+    """the share of usual cases on which each of them does"""
+
+    def list_cases(self, dtype: str) -> list[tuple[Case, float]]:
+        """Return sizes, scores and contents, each with some spreads."""
+        drawn = itertools.product(self.sizes, self.sharpness, self.contents)
+        spreads = itertools.cycle(self.spreads)
+        cases = (
+            self.contract.fit(replace(size, sharpness=s, content=c, dtype=dtype, seed=3))
+            for size, s, c in drawn
+        )
+        taken = min(self.at_once, len(self.spreads))
+        return [(case, next(spreads)) for case in cases for _ in range(taken)]
+
+    def measure_output(self, case: Case, spread: float, compute: Algorithm) -> float:
+        """Return the largest error of the output over B."""
+        attend = partial(self.attend, case=case, compute=compute)
+        return measure_output(self.contract, case, *self.draw(case, spread), attend)
+
+    def measure_gradients(self, case: Case, spread: float, compute: Algorithm) -> float:
+        """Return the largest error of a gradient over its unit."""
+        attend = partial(self.attend, case=case, compute=compute)
+        return measure_gradients(self.contract, case, *self.draw(case, spread), attend)

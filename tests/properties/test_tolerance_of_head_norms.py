@@ -25,7 +25,7 @@ from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.properties.terms.size_rules import parse_sizes
 from headcheck.reference import Parameters, causal_mask, split_heads
-from tests.properties.evidence import measure_gradients, measure_output
+from tests.properties.evidence import SIZES, measure_gradients, measure_output, scale
 from tests.properties.test_tolerance_of_norms import (
     DTYPE,
     EPSILON,
@@ -35,7 +35,6 @@ from tests.properties.test_tolerance_of_norms import (
     Compute,
     by_hand,
 )
-from tests.properties.test_tolerance_of_variants import SIZES, scale
 
 FACTOR = 0.2
 SLUGS = ["causal_self_attention", "differential_attention"]

@@ -24,8 +24,7 @@ from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.properties.terms.size_rules import parse_sizes
 from headcheck.reference import Parameters, Variant, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import measure_gradients, measure_output
-from tests.properties.test_tolerance_of_variants import SIZES, scale, widen
+from tests.properties.evidence import SIZES, measure_gradients, measure_output, scale, widen
 
 C = Capability
 PLAIN = BY_SLUG["multi_head_attention"].contract

@@ -30,8 +30,7 @@ from headcheck.reference import (
     rotary_angles,
     split_heads,
 )
-from tests.properties.evidence import measure_gradients, measure_output
-from tests.properties.test_tolerance_of_variants import scale, widen
+from tests.properties.evidence import measure_gradients, measure_output, scale, widen
 
 BASE, LENGTH = 100.0, 96
 PLAIN = BY_SLUG["rope"].contract

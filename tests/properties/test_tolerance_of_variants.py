@@ -29,27 +29,10 @@ from headcheck.properties.cases.case_tensors import (
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
+from tests.properties.evidence import SIZES, scale, widen
 
 Scores = Callable[[Tensor, Tensor, float], Tensor]
 """scaled scores of queries and keys, (batch, heads, tokens, head_dim), with a limit"""
-
-SIZES = (
-    Case(batch=1, tokens=1, context_length=1, d_in=1, heads=1, head_dim=2),
-    Case(batch=2, tokens=5, context_length=5, d_in=3, heads=2, head_dim=4, bias=True),
-    Case(batch=1, tokens=24, context_length=24, d_in=16, heads=4, head_dim=2),
-    Case(batch=1, tokens=9, context_length=9, d_in=64, heads=3, head_dim=16, bias=True),
-    Case(batch=1, tokens=132, context_length=132, d_in=5, heads=2, head_dim=6),
-)
-
-
-def widen(t: Tensor) -> torch.dtype:
-    """What has to be exact is computed in float32 or better."""
-    return torch.promote_types(t.dtype, torch.float32)
-
-
-def scale(q: Tensor, k: Tensor) -> Tensor:
-    scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
-    return scores
 
 
 # ------------------------------------------------------------------------------------- rotary

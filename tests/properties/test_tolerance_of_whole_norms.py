@@ -31,7 +31,7 @@ from headcheck.reference import (
     share_heads,
     split_heads,
 )
-from tests.properties.evidence import measure_gradients, measure_output
+from tests.properties.evidence import SIZES, measure_gradients, measure_output, scale
 from tests.properties.test_tolerance_of_norms import (
     DTYPE,
     EPSILON,
@@ -40,7 +40,6 @@ from tests.properties.test_tolerance_of_norms import (
     Compute,
     by_hand,
 )
-from tests.properties.test_tolerance_of_variants import SIZES, scale
 
 C = Capability
 GAINS = ("gain_q", "gain_k")

@@ -6,29 +6,20 @@ is 0.09, in bfloat16, of a gradient 0.08.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.bounds.attention import K
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
-from headcheck.properties.terms.case import Case, InputContent
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, Variant, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import find_worst, measure_gradients, measure_output
-from tests.properties.test_tolerance_of_variants import SIZES, widen
+from tests.properties.evidence import SIZES, Evidence, widen
 
 CONTRACT = BY_SLUG["latent_attention"].contract
-TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
-SPREADS = (1.0, 16.0)
-"""how many times the terms of keys and values are as large as what is left of them"""
-LATENTS = (1, 6, 40)
 
 Context = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 """what heads give, of both parts of queries, latents, the turned key, and the layers of heads"""
@@ -95,20 +86,6 @@ WRONG: dict[str, Context] = {
 }
 
 
-# -------------------------------------------------------------------------------------- judging
-
-
-def list_cases(dtype: str) -> Iterator[tuple[Case, float]]:
-    """Sizes, scores and contents, each with layers of every spread."""
-    for size, sharpness, content, latent in itertools.product(
-        SIZES, (1, 8), (InputContent.NORMAL, InputContent.OUTLIER), LATENTS
-    ):
-        turned = 2 + 2 * (size.tokens % 3)
-        drawn = replace(size, d_latent=latent, rope_dim=turned, sharpness=sharpness)
-        case = CONTRACT.fit(replace(drawn, content=content, dtype=dtype, seed=3))
-        yield from ((case, spread) for spread in SPREADS)
-
-
 def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
     """Return tokens and parameters that are exact in the case's dtype."""
     x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
@@ -134,34 +111,15 @@ def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
     return F.linear(merge_heads(compute(q, r, c, t, up, out)).to(x.dtype), p.W_o)
 
 
-def measure(case: Case, spread: float, compute: Context) -> float:
-    own = partial(attend, case=case, compute=compute)
-    return measure_output(CONTRACT, case, *draw(case, spread), own)
-
-
-def measure_slopes(case: Case, spread: float, compute: Context) -> float:
-    own = partial(attend, case=case, compute=compute)
-    return measure_gradients(CONTRACT, case, *draw(case, spread), own)
-
-
-@DTYPE
-def test_right_algorithms_stay_within_the_bound(dtype: str) -> None:
-    worst = find_worst(measure, RIGHT, list(list_cases(dtype)))
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-@DTYPE
-def test_right_gradients_stay_within_their_limit(dtype: str) -> None:
-    cases = list(list_cases(dtype))[::3]
-    worst = find_worst(measure_slopes, RIGHT, cases)
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-def test_wrong_algorithms_are_far_beyond_the_bound() -> None:
-    for name, compute in WRONG.items():
-        drawn = [case for case, spread in list_cases("float64") if spread == 1]
-        usual = [case for case in drawn if case.content is InputContent.NORMAL and case.tokens > 1]
-        ratios = [measure(case, 1.0, compute) for case in usual]
-        assert min(ratios) > 1e6, f"{name}: {sorted(ratios)[:5]}"
+EVIDENCE = Evidence(
+    CONTRACT,
+    RIGHT,
+    WRONG,
+    draw=draw,
+    attend=attend,
+    sizes=tuple(
+        replace(size, d_latent=latent, rope_dim=2 + 2 * (size.tokens % 3))
+        for size, latent in itertools.product(SIZES, (1, 6, 40))
+    ),
+    spreads=(1.0, 16.0),
+)

@@ -5,29 +5,20 @@ sigmoids of has a spread of 0.1, 2, 20 and 2000. The largest ratio of an output 
 bfloat16, of a gradient 0.21, in float64.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.bounds.attention import K
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
-from headcheck.properties.terms.case import Case, InputContent
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import find_worst, measure_gradients, measure_output
-from tests.properties.test_tolerance_of_variants import SIZES, scale, widen
+from tests.properties.evidence import ODD_SIZES, Evidence, scale, widen
 
 CONTRACT = BY_SLUG["gated_attention"].contract
-TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
-SPREADS = (0.05, 1.0, 10.0, 1000.0)
-"""times that of a case"""
 
 Gate = Callable[[Tensor, Tensor], Tensor]
 """what comes through the gate, of the merged heads and of what the gate's layer gives"""
@@ -66,19 +57,6 @@ WRONG: dict[str, Gate] = {
 }
 
 
-# -------------------------------------------------------------------------------------- judging
-
-
-def list_cases(dtype: str) -> Iterator[tuple[Case, float]]:
-    """Sizes, scores and contents, each with gates of every spread."""
-    for size, sharpness, content in itertools.product(
-        SIZES, (1, 8), (InputContent.NORMAL, InputContent.OUTLIER)
-    ):
-        drawn = replace(size, head_dim=size.head_dim + size.tokens % 2, sharpness=sharpness)
-        case = CONTRACT.fit(replace(drawn, content=content, dtype=dtype, seed=3))
-        yield from ((case, spread) for spread in SPREADS)
-
-
 def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
     """Return tokens and parameters that are exact in the case's dtype."""
     x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
@@ -96,34 +74,12 @@ def attend(x: Tensor, p: Parameters, case: Case, compute: Gate) -> Tensor:
     )
 
 
-def measure(case: Case, spread: float, compute: Gate) -> float:
-    own = partial(attend, case=case, compute=compute)
-    return measure_output(CONTRACT, case, *draw(case, spread), own)
-
-
-def measure_slopes(case: Case, spread: float, compute: Gate) -> float:
-    own = partial(attend, case=case, compute=compute)
-    return measure_gradients(CONTRACT, case, *draw(case, spread), own)
-
-
-@DTYPE
-def test_right_algorithms_stay_within_the_bound(dtype: str) -> None:
-    worst = find_worst(measure, RIGHT, list(list_cases(dtype)))
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-@DTYPE
-def test_right_gradients_stay_within_their_limit(dtype: str) -> None:
-    cases = list(list_cases(dtype))[::3]
-    worst = find_worst(measure_slopes, RIGHT, cases)
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-def test_wrong_algorithms_are_far_beyond_the_bound() -> None:
-    for name, compute in WRONG.items():
-        drawn = [case for case, spread in list_cases("float64") if spread == 1]
-        usual = [case for case in drawn if case.content is InputContent.NORMAL]
-        ratios = [measure(case, 1.0, compute) for case in usual]
-        assert min(ratios) > 1e6, f"{name}: {sorted(ratios)[:5]}"
+EVIDENCE = Evidence(
+    CONTRACT,
+    RIGHT,
+    WRONG,
+    draw=draw,
+    attend=attend,
+    sizes=ODD_SIZES,
+    spreads=(1.0, 0.05, 10.0, 1e3),
+)

@@ -5,31 +5,23 @@ spread of a hundredth, of one and of a hundred, and offsets of as much, which a 
 The largest ratio of an output is 0.63, in float32, of a gradient 0.03, in float32.
 """
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.bounds.attention import K
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
-from headcheck.properties.terms.case import Case, InputContent
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import find_worst, measure_gradients, measure_output
-from tests.properties.test_tolerance_of_variants import SIZES, scale, widen
+from tests.properties.evidence import Evidence, scale, widen
 
 CONTRACT = BY_SLUG["gpt_block"].contract
 TANH = replace(CONTRACT, activation=type(CONTRACT.activation).GELU_TANH)
-TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
-SPREADS = (0.01, 1.0, 100.0)
-"""times the tokens of a case"""
 EPSILON = 1e-5
 
 Norm = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -88,7 +80,7 @@ RIGHT: dict[str, Algorithm] = {
     "in float32": Algorithm(norm_in_float32, lambda t: F.gelu(t.to(widen(t))).to(t.dtype)),
     "fused": Algorithm(fused=True),
 }
-BY_TANH: dict[str, Algorithm] = {
+APPROXIMATED: dict[str, Algorithm] = {
     "torch": Algorithm(gelu=partial(F.gelu, approximate="tanh")),
     "by hand": Algorithm(norm_by_hand, gelu_by_hand_and_tanh),
 }
@@ -108,19 +100,6 @@ WRONG: dict[str, Algorithm] = {
 }
 
 
-# -------------------------------------------------------------------------------------- judging
-
-
-def list_cases(dtype: str) -> Iterator[tuple[Case, float]]:
-    """Sizes, scores and contents, each with tokens of every spread."""
-    for size, sharpness, content in itertools.product(
-        SIZES, (1, 8), (InputContent.NORMAL, InputContent.OUTLIER)
-    ):
-        drawn = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=3)
-        case = CONTRACT.fit(drawn)
-        yield from ((case, spread) for spread in SPREADS)
-
-
 def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
     """Return tokens and parameters that are exact in the case's dtype."""
     x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
@@ -128,58 +107,25 @@ def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
     return x.to(DTYPES[case.dtype]).double(), p
 
 
-def run_block(x: Tensor, p: Parameters, case: Case, way: Algorithm) -> Tensor:
+def attend(x: Tensor, p: Parameters, case: Case, compute: Algorithm) -> Tensor:
     assert p.gain_in is not None and p.shift_in is not None and p.W_1 is not None
     assert p.gain_ff is not None and p.shift_ff is not None and p.W_2 is not None
-    n = way.norm(x, p.gain_in, p.shift_in)
+    n = compute.norm(x, p.gain_in, p.shift_in)
     layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
     q, k, v = (split_heads(F.linear(n, w, b), case.heads) for w, b in layers)
-    if way.fused:
+    if compute.fused:
         context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     else:
         context = scale(q, k).masked_fill(~causal_mask(case.tokens), -torch.inf).softmax(-1) @ v
     assert p.W_o is not None
-    h = way.residual(x, F.linear(merge_heads(context), p.W_o, p.b_o))
-    hidden = F.linear(way.norm(h, p.gain_ff, p.shift_ff), p.W_1, p.b_1)
-    return way.residual(h, F.linear(way.gelu(hidden), p.W_2, p.b_2))
+    h = compute.residual(x, F.linear(merge_heads(context), p.W_o, p.b_o))
+    hidden = F.linear(compute.norm(h, p.gain_ff, p.shift_ff), p.W_1, p.b_1)
+    return compute.residual(h, F.linear(compute.gelu(hidden), p.W_2, p.b_2))
 
 
-def measure(case: Case, spread: float, way: Algorithm, contract: object = CONTRACT) -> float:
-    own = partial(run_block, case=case, way=way)
-    return measure_output(contract, case, *draw(case, spread), own)  # type: ignore[arg-type]
-
-
-def measure_slopes(case: Case, spread: float, way: Algorithm) -> float:
-    own = partial(run_block, case=case, way=way)
-    return measure_gradients(CONTRACT, case, *draw(case, spread), own)
-
-
-@DTYPE
-def test_right_algorithms_stay_within_the_bound(dtype: str) -> None:
-    worst = find_worst(measure, RIGHT, list(list_cases(dtype)))
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-@DTYPE
-def test_the_approximation_by_tanh_stays_within_its_bound(dtype: str) -> None:
-    measure_tanh = partial(measure, contract=TANH)
-    worst = find_worst(measure_tanh, BY_TANH, list(list_cases(dtype))[::2])
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-@DTYPE
-def test_right_gradients_stay_within_their_limit(dtype: str) -> None:
-    cases = list(list_cases(dtype))[::2]
-    worst = find_worst(measure_slopes, RIGHT, cases)
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-def test_wrong_algorithms_are_far_beyond_the_bound() -> None:
-    for name, way in WRONG.items():
-        drawn = [case for case, spread in list_cases("float64") if spread == 1]
-        usual = [case for case in drawn if case.content is InputContent.NORMAL]
-        ratios = [measure(case, 1.0, way) for case in usual]
-        assert min(ratios) > 1e4, f"{name}: {sorted(ratios)[:5]}"
+EVIDENCE = Evidence(
+    CONTRACT, RIGHT, WRONG, draw=draw, attend=attend, spreads=(1.0, 0.01, 100.0), least=1e4
+)
+BY_TANH = replace(
+    EVIDENCE, contract=TANH, right=APPROXIMATED, wrong={"erf": Algorithm()}, least=10.0
+)

@@ -5,18 +5,14 @@ as any of the exercise, and ten times as sharp, where some features are near zer
 of an output is 0.08, of a gradient 0.11.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.bounds.attention import K
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import (
@@ -26,14 +22,9 @@ from headcheck.reference import (
     recurrent_attention,
     split_heads,
 )
-from tests.properties.evidence import find_worst, measure_gradients, measure_output
-from tests.properties.test_tolerance_of_variants import SIZES, widen
+from tests.properties.evidence import ODD_SIZES, Evidence, widen
 
 CONTRACT = BY_SLUG["linear_attention"].contract
-TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
-SPREADS = (1.0, 3.0)
-"""times the queries and keys of a case"""
 
 Context = Callable[[Tensor, Tensor, Tensor], Tensor]
 """what heads give, of queries and keys that are no features yet, and of values"""
@@ -105,19 +96,6 @@ WRONG: dict[str, Context] = {
 }
 
 
-# -------------------------------------------------------------------------------------- judging
-
-
-def list_cases(dtype: str) -> Iterator[tuple[Case, float]]:
-    """Sizes, scores and contents, each with scores of every spread."""
-    for size, sharpness, content in itertools.product(
-        SIZES, (1, 2), (InputContent.NORMAL, InputContent.ZERO)
-    ):
-        drawn = replace(size, head_dim=size.head_dim + size.tokens % 2, sharpness=sharpness)
-        case = CONTRACT.fit(replace(drawn, content=content, dtype=dtype, seed=3))
-        yield from ((case, spread) for spread in SPREADS)
-
-
 def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
     """Return tokens and parameters that are exact in the case's dtype."""
     x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
@@ -132,34 +110,14 @@ def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
     return F.linear(merge_heads(compute(q, k, v)), p.W_o, p.b_o)
 
 
-def measure(case: Case, spread: float, compute: Context) -> float:
-    own = partial(attend, case=case, compute=compute)
-    return measure_output(CONTRACT, case, *draw(case, spread), own)
-
-
-def measure_slopes(case: Case, spread: float, compute: Context) -> float:
-    own = partial(attend, case=case, compute=compute)
-    return measure_gradients(CONTRACT, case, *draw(case, spread), own)
-
-
-@DTYPE
-def test_right_algorithms_stay_within_the_bound(dtype: str) -> None:
-    worst = find_worst(measure, RIGHT, list(list_cases(dtype)))
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-@DTYPE
-def test_right_gradients_stay_within_their_limit(dtype: str) -> None:
-    cases = list(list_cases(dtype))[::3]
-    worst = find_worst(measure_slopes, RIGHT, cases)
-    print(worst)  # noqa: T201  # seen with -s
-    assert worst[0] <= K
-
-
-def test_wrong_algorithms_are_far_beyond_the_bound() -> None:
-    for name, compute in WRONG.items():
-        drawn = [case for case, spread in list_cases("float64") if spread == 1]
-        usual = [case for case in drawn if case.content is InputContent.NORMAL and case.tokens > 1]
-        ratios = [measure(case, 1.0, compute) for case in usual]
-        assert min(ratios) > 1e6, f"{name}: {sorted(ratios)[:5]}"
+EVIDENCE = Evidence(
+    CONTRACT,
+    RIGHT,
+    WRONG,
+    draw=draw,
+    attend=attend,
+    sizes=ODD_SIZES,
+    spreads=(1.0, 3.0),
+    sharpness=(1, 2),
+    contents=(InputContent.NORMAL, InputContent.ZERO),
+)
