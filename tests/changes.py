@@ -1,57 +1,20 @@
-"""Which answers a change touches, told from git; `python -m tests.changes N` prints exercises.
+"""Which answers a change touches, told from git; `python -m tests.changes N` prints exercises."""
 
-A change is what differs from the merge base with the main branch or, on that branch itself, from
-the commit before. HEADCHECK_BASE names another commit. Without git nothing counts as touched.
-"""
-
-import functools
-import os
 import re
-import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from headcheck.exercises import ALL, BY_SLUG
 from headcheck.exercises.answers import load_bank
 from headcheck.properties.families import ALL as PROPERTIES
+from tests.git_changes import ask_git, list_changed_files
 from tests.golden import texts
 
-ROOT = Path(__file__).parents[1]
-BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 Member = TypeVar("Member")
 WEIGHTS = {"gpt2_size": 10}
 """how many ordinary answers one answer to an exercise takes as long as"""
-
-
-def _git(*arguments: str) -> str:
-    """What git prints, without spaces around it; nothing where it fails or is not there."""
-    try:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-@functools.cache
-def find_base() -> str:
-    """The commit to compare with; empty if there is none."""
-    if named := os.environ.get("HEADCHECK_BASE", ""):
-        return named
-    head = _git("rev-parse", "HEAD")
-    bases = (_git("merge-base", "HEAD", branch) for branch in BRANCHES)
-    return next((base for base in bases if base not in ("", head)), "") or _git(
-        "rev-parse", "--verify", "--quiet", "HEAD^1"
-    )
-
-
-@functools.cache
-def list_changed_files() -> tuple[str, ...]:
-    """The paths that differ from the base, changes that are not committed among them."""
-    base = find_base()
-    return tuple(_git("diff", "--name-only", base, "--").splitlines()) if base else ()
 
 
 def find_changed_exercises() -> list[str]:
@@ -91,7 +54,7 @@ def thin_out(members: Sequence[Member], most: int) -> list[Member]:
 
 def choose_exercises(most: int) -> list[str]:
     """Exercises with about so many answers: those that changed, then some drawn by the commit."""
-    commit = _git("rev-parse", "HEAD")
+    commit = ask_git("rev-parse", "HEAD")
     changed = find_changed_exercises()
     drawn = sorted(BY_SLUG, key=lambda slug: zlib.crc32(f"{commit} {slug}".encode()))
     chosen: list[str] = []

@@ -53,6 +53,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole", action="store_true", help="run every member of each family, not a sample"
     )
+    parser.addoption(
+        "--changed", action="store_true", help="run only test files near what changed, by imports"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--changed`, leave out the test files that the change at hand does not need."""
+    if not config.option.changed or not collection_path.name.startswith("test_"):
+        return None
+    from tests.chosen import choose_for_change  # grimp is needed by this option alone
+
+    path = collection_path.relative_to(Path(__file__).parents[1]).as_posix()
+    return None if path in choose_for_change() else True
 
 
 @pytest.hookimpl(tryfirst=True)

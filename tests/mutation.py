@@ -1,8 +1,8 @@
 """Which tests notice a small change of ours: `python -m tests.mutation [N] [MODULE ...]`.
 
 Of each module N changes (3 unless told), spread over it, are made one at a time in a copy of the
-repository. The ordinary tests whose files import the module run until the first that fails, which
-is printed; a change that none notices is printed as a survivor. For equivalent changes there is no
+repository. The ordinary tests that such a change needs (`tests/chosen.py`) run until the first that
+fails, which is printed; a change that none notices is printed as a survivor. For equivalent changes there is no
 list: read the survivors.
 """
 
@@ -18,7 +18,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests.chosen import choose_tests
+from tests.git_changes import ROOT
+
 MODULES = (
     "properties/bounds/attention.py",
     "properties/comparison.py",
@@ -98,17 +100,8 @@ def list_mutants(source: str) -> Iterator[tuple[str, str]]:
 
 
 def select_tests(module: str) -> list[str]:
-    """The files of tests that import a module, the shortest first."""
-    dotted = module.removesuffix(".py").replace("/", ".")
-    package, _, name = dotted.rpartition(".")
-    imports = re.compile(
-        rf"^\s*(from {re.escape(dotted)} import|import {re.escape(dotted)}\b"
-        rf"|from {re.escape(package)} import .*\b{name}\b)",
-        re.M,
-    )
-    found = [p for p in (ROOT / "tests").rglob("test_*.py") if imports.search(p.read_text("utf-8"))]
-    found.sort(key=lambda path: path.stat().st_size)
-    return [str(path.relative_to(ROOT)) for path in found]
+    """The test files that a change of a module needs, the shortest first."""
+    return sorted(choose_tests([module]), key=lambda path: (ROOT / path).stat().st_size)
 
 
 def run_tests(folder: Path, tests: list[str]) -> str:

@@ -15,7 +15,7 @@ from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
-from tests.changes import list_changed_files
+from tests.git_changes import list_changed_files
 from tests.kinds.bank import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
