@@ -1,6 +1,10 @@
-"""Which answers a change touches, told from git; `python -m tests.changes N` prints exercises."""
+"""Which answers a change touches, told from git.
+
+`python -m tests.changes N` audits exercises with about N answers, first those that changed.
+"""
 
 import re
+import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
@@ -67,4 +71,7 @@ def choose_exercises(most: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(" ".join(choose_exercises(int(sys.argv[1]))) + "\n")
+    if chosen := choose_exercises(int(sys.argv[1])):
+        command = [sys.executable, "-m", "headcheck", "audit", *chosen]
+        sys.exit(subprocess.run(command, check=False).returncode)
+    sys.stdout.write(f"no exercise has as few as {sys.argv[1]} answers: nothing is audited\n")

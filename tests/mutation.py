@@ -2,8 +2,8 @@
 
 Of each module N changes (3 unless told), spread over it, are made one at a time in a copy of the
 repository. The ordinary tests that such a change needs (`tests/chosen.py`) run until the first that
-fails, which is printed; a change that none notices is printed as a survivor. For equivalent changes there is no
-list: read the survivors.
+fails, which is printed; a change that none notices is printed as a survivor. For equivalent changes
+there is no list: read the survivors.
 """
 
 import ast

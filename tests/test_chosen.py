@@ -66,7 +66,7 @@ def test_a_test_chooses_itself() -> None:
 
 def test_data_choose_the_tests_of_their_room() -> None:
     chosen = choose_tests(["grader/report/render/templates/base.html.j2"])
-    assert "tests/grader/report/test_text.py" in chosen
+    assert "tests/grader/report/test_render_html.py" in chosen
     assert len(chosen) < len(list_test_files()) / 3
 
 
