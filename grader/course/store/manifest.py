@@ -152,12 +152,16 @@ def build_manifest(
     feedback: Feedback = FULL_FEEDBACK,
     policy: Policy = NO_POLICY,
 ) -> Manifest:
-    """Return the manifest of a run with these settings, by this version on this machine."""
+    """Return the manifest of a run with these settings, by this version on this machine.
+
+    It is the manifest that a store gives back: in a course file 20 may stand for 20.0, and keys of
+    the two would differ.
+    """
     import torch  # here, so that reading a store does not import it
 
     own_points = settings.points
     outside = settings.exercise if settings.exercise and not settings.exercise.is_ours else None
-    return Manifest(
+    planned = Manifest(
         headcheck=get_version(),
         torch=str(torch.__version__),
         judge=digest_source(),
@@ -184,6 +188,7 @@ def build_manifest(
         contract="" if outside is None else outside.source,
         folder="" if outside is None else str(outside.folder),
     )
+    return decode(encode(planned))
 
 
 def digest_cases(settings: Settings) -> str:
