@@ -19,6 +19,8 @@ class MarkedCriterion:
     weight: float = 1.0
     """the factor of this student; 0 if the student is excused"""
     mark: Mark | None = None
+    scale: float = 1.0
+    """what a point of the criterion adds to the score"""
 
     @property
     def points(self) -> float | None:
@@ -30,12 +32,17 @@ class MarkedCriterion:
     @property
     def earned(self) -> float:
         """The points that count for this student."""
-        return self.weight * (self.points or 0.0)
+        return self.scale * self.weight * (self.points or 0.0)
+
+    @property
+    def full(self) -> float:
+        """The most points that it adds to the score of somebody without weights."""
+        return self.scale * self.criterion.points
 
     @property
     def most(self) -> float:
         """The points that it adds to what counts for this student; none for a bonus."""
-        return 0.0 if self.criterion.bonus else self.weight * self.criterion.points
+        return 0.0 if self.criterion.bonus else self.weight * self.full
 
     @property
     def comment(self) -> str:
@@ -68,6 +75,7 @@ class Marking:
                 each,
                 rubric.get_weight(student, each.name),
                 self.marks.get((student, exercise, each.name)),
+                rubric.scale,
             )
             for each in rubric.criteria
         )
@@ -96,7 +104,7 @@ def add_marks(
     nor loses. A bonus is added afterwards, and may lead above the maximum.
     """
     asked = [each for each in criteria if not each.criterion.bonus]
-    full = round_sum(most + sum(each.criterion.points for each in asked))
+    full = round_sum(most + sum(each.full for each in asked))
     counted = most + sum(each.most for each in asked)
     earned = judged + sum(each.earned for each in asked)
     bonus = sum(each.earned for each in criteria if each.criterion.bonus)
@@ -132,4 +140,5 @@ def format_mark(each: MarkedCriterion) -> str:
         return "no bonus" if each.criterion.bonus else "not yet marked"
     most = f"{'up to ' if each.criterion.bonus else ''}{format_number(each.criterion.points)}"
     factor = "" if each.weight == 1 else f", counted {format_number(each.weight)} times"
-    return f"{format_number(each.points)} of {most} points{factor}"
+    scaled = "" if each.scale == 1 else f", which add {format_number(each.earned)} to the score"
+    return f"{format_number(each.points)} of {most} points{factor}{scaled}"

@@ -8,8 +8,11 @@ from headcheck.grader.course.store.store import Store
 from headcheck.grader.report.feedback import Feedback
 
 
-def load_results(store: Store, name: str) -> list[ExerciseResult]:
-    """Return all results under a run's name, with all that people decided. Raises StoreError."""
+def load_results(store: Store, name: str, out_of: float | None = None) -> list[ExerciseResult]:
+    """Return all results under a run's name, with all that people decided.
+
+    With `out_of` this is the maximum of every exercise. Raises StoreError.
+    """
     about = store.load_newest_run(name).manifest
     return compute_results(
         store.load_graded_files(name),
@@ -18,18 +21,19 @@ def load_results(store: Store, name: str) -> list[ExerciseResult]:
         marks=store.load_marks(name),
         policy=about.policy,
         step=about.rounding,
+        out_of=out_of,
     )
 
 
 def load_released_results(
-    store: Store, name: str, feedback: Feedback | None
+    store: Store, name: str, feedback: Feedback | None, out_of: float | None = None
 ) -> list[ExerciseResult]:
     """Return what students may see of each result, by default at the run's feedback level.
 
     Raises StoreError.
     """
     level = store.load_newest_run(name).manifest.feedback if feedback is None else feedback
-    return [apply_feedback(each, level) for each in load_results(store, name)]
+    return [apply_feedback(each, level) for each in load_results(store, name, out_of)]
 
 
 def load_code(store: Store, name: str) -> tuple[tuple[GradedFile, bundle.Unpacked], ...]:

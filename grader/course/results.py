@@ -22,6 +22,7 @@ from headcheck.grader.report.collation import collate
 from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
 from headcheck.grader.report.languages import SOURCE
+from headcheck.grader.report.points import scale_record
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 from headcheck.grader.report.render.lines import align_columns
 from headcheck.grader.report.render.sanitise import sanitise_line
@@ -31,9 +32,10 @@ from headcheck.grader.report.rounding import (
     format_number,
     round_points,
     round_sum,
+    split_total,
 )
 
-CHANGES_HEADER = ("student", "exercise", "before", "after", "change", "")
+CHANGES_HEADER = ("student", "exercise", "before", "after", "change")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class ExerciseResult:
     @property
     def highest(self) -> float:
         """The most points that there are: the maximum and every bonus."""
-        bonuses = (each.criterion for each in self.criteria if each.criterion.bonus)
-        return round_sum(self.max_score + sum(each.points for each in bonuses))
+        bonuses = (each.full for each in self.criteria if each.criterion.bonus)
+        return round_sum(self.max_score + sum(bonuses))
 
     @property
     def calculation(self) -> str:
@@ -116,8 +118,6 @@ class ScoreChange:
     before: float | None
     after: float | None
     """None if only one of the two gradings has the exercise, so that there is nothing to compare"""
-    overridden: bool
-    """whether an override is in force, so that nothing changes for the student"""
     maxima: tuple[float, float] | None = None
     """the maximum points before and after, if they differ; then shares of the maxima are compared
     """
@@ -147,6 +147,8 @@ class _RatedAnswer:
     criteria: tuple[MarkedCriterion, ...]
     most: float
     """the maximum with the criteria"""
+    own_most: float
+    """the same before it was scaled"""
     lateness: Lateness
     score: Score
 
@@ -159,11 +161,13 @@ def compute_results(
     marks: Iterable[Mark] = (),
     policy: Policy = NO_POLICY,
     step: float = HUNDREDTH,
+    out_of: float | None = None,
 ) -> list[ExerciseResult]:
     """Return all results, sorted by name, then by id and exercise.
 
     This is where the deadline, the groups and the rubrics of a run are applied. `step` is what
-    scores are rounded to if points are taken off.
+    scores are rounded to if points are taken off. With `out_of` all points are scaled, so that this
+    is the maximum of every exercise.
     """
     graded_files = list(stored)
     membership = assign_groups(policy, graded_files)
@@ -174,7 +178,7 @@ def compute_results(
         most = _find_maximum(answers)
         for student, own in share_answers(answers, membership, policy.alone):
             criteria = marking.list_criteria(student, exercise)
-            rules = policy.deadline, granted.get(student, ()), step
+            rules = policy.deadline, granted.get(student, ()), step, out_of
             rated = [_rate(each, most, criteria, *rules) for each in own]
             best[student, exercise] = max(rated, key=_rank_answer)
     # Files without any exercise count only for students who answered none.
@@ -216,14 +220,27 @@ def _rate(
     deadline: Deadline | None,
     extensions: Iterable[Extension],
     step: float,
+    out_of: float | None,
 ) -> _RatedAnswer:
     file, record = answer
     most = round_sum(record.max_score or maximum)
+    lateness = measure_lateness(deadline, extensions, file.submitted_at, marked=file.late)
+    own_most = add_marks(0.0, most, criteria)[1]
+    if out_of is not None and own_most:
+        checks, marks = split_total(out_of, most, own_most - most)
+        record, most = scale_record(record, checks, step), round_sum(most * checks)
+        criteria = tuple(replace(each, scale=each.scale * marks) for each in criteria)
+        lateness = lateness.scale(out_of / own_most)
     judged = round_points(record.score, most)
     earned, full = add_marks(judged, most, criteria)
-    lateness = measure_lateness(deadline, extensions, file.submitted_at, marked=file.late)
     score = compute_score(earned, full, lateness, step)
-    return _RatedAnswer(file, record, judged, criteria, full, lateness, score)
+    return _RatedAnswer(file, record, judged, criteria, full, own_most, lateness, score)
+
+
+def _decide(override: Override, rated: _RatedAnswer) -> float:
+    """Return a score that a person set: it keeps its share of the maximum of that time."""
+    share = (override.score or 0.0) / (override.max_score or rated.own_most or 1.0)
+    return round_sum(share * rated.most if rated.most else override.score or 0.0)
 
 
 def _rank_answer(rated: _RatedAnswer) -> tuple[float, bool]:
@@ -244,7 +261,6 @@ def _make_result(
 ) -> ExerciseResult:
     student, exercise = key
     person = membership.people[student]
-    decided = None if override is None else override.score
     own = [c.text for c in comments if c.student == student and c.exercise in ("", exercise)]
     return ExerciseResult(
         student=student,
@@ -252,7 +268,7 @@ def _make_result(
         email=person.email,
         handle=next(iter(person.handles), student),
         exercise=exercise,
-        score=best.score.points if decided is None else round_sum(decided),
+        score=best.score.points if override is None else _decide(override, best),
         max_score=best.most,
         judged=best.judged,
         status=best.record.status,
@@ -281,6 +297,17 @@ def describe_open(results: Sequence[ExerciseResult]) -> str:
     return f"not yet marked: {count} mark{several[0]} of {students} student{several[1]}"
 
 
+def list_kept_shares(results: Sequence[ExerciseResult]) -> tuple[str, ...]:
+    """Return a phrase for each score set by a person when the maximum was another one."""
+    return tuple(
+        f"{each.student} {format_number(each.override.score or 0.0)} of "
+        f"{format_number(each.override.max_score)}, now {format_number(each.score)} of "
+        f"{format_number(each.max_score)}"
+        for each in results
+        if each.override and each.override.max_score not in (None, 0.0, each.max_score)
+    )
+
+
 def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
     """Return the part of a result that a student may see."""
     record = redact_submission(result.record, feedback)
@@ -290,7 +317,7 @@ def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult
 def compare_results(
     before: Sequence[ExerciseResult], after: Sequence[ExerciseResult]
 ) -> list[ScoreChange]:
-    """Return the results whose score without overrides differs, the largest loss first."""
+    """Return the results whose score differs, the largest loss first."""
     old = {(each.student, each.exercise): each for each in before}
     new = {(each.student, each.exercise): each for each in after}
     changes = [_compare(key, old.get(key), new.get(key)) for key in old.keys() | new.keys()]
@@ -303,17 +330,11 @@ def _compare(
     maxima = (old.max_score, new.max_score) if old and new else (0.0, 0.0)
     return ScoreChange(
         *key,
-        before=old.graded if old else None,
-        after=new.graded if new else None,
-        overridden=old is not None and old.override is not None,
+        before=old.score if old else None,
+        after=new.score if new else None,
         maxima=maxima if all(maxima) and maxima[0] != maxima[1] else None,
-        penalties=(_explain(old), _explain(new)),
+        penalties=(old.calculation if old else "", new.calculation if new else ""),
     )
-
-
-def _explain(result: ExerciseResult | None) -> str:
-    """Return how the points follow from the verdict, if any were taken off."""
-    return "" if result is None else replace(result, override=None).calculation
 
 
 def list_changed_maxima(
@@ -338,7 +359,7 @@ def format_changes(
     For exercises whose maximum changed, the table says that shares are compared, not points.
     """
     rows = [_format_change(each) for each in changes]
-    gains = [each.gain > 0 for each in changes if not each.overridden]
+    gains = [each.gain > 0 for each in changes]
     gain, lose, stay = sum(gains), len(gains) - sum(gains), count - len(gains)
     verb = "would " if would else ""
     tally = f"{gain} {verb}gain, {lose} {verb}lose, {stay} stay"
@@ -354,10 +375,9 @@ def _explain_maximum(slug: str, then: float, now: float) -> str:
 def _format_change(change: ScoreChange) -> tuple[str, ...]:
     scores, maxima = (change.before, change.after), change.maxima or (0.0, 0.0)
     before, after = map(_format_score, scores, maxima, change.penalties)
-    overridden = "overridden" if change.overridden else ""
     names = map(sanitise_line, (change.student, change.exercise))
     unit = "" if change.maxima is None else " %"
-    return (*names, before, after, f"{_format_gain(change.gain)}{unit}", overridden)
+    return (*names, before, after, f"{_format_gain(change.gain)}{unit}")
 
 
 def _format_gain(gain: float) -> str:

@@ -4,7 +4,7 @@ Pure functions, and the only place where points are taken off.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 
@@ -23,6 +23,11 @@ class Lateness:
     at_most: Amount | None = None
     too_late: bool = False
     """whether nothing counts"""
+
+    def scale(self, factor: float) -> "Lateness":
+        """Return the same where a point counts as so many points."""
+        at_most = self.at_most and self.at_most.scale(factor)
+        return replace(self, amount=self.amount.scale(factor), at_most=at_most)
 
 
 IN_TIME = Lateness()

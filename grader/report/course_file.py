@@ -1,6 +1,7 @@
 """A course file, `headcheck.toml`: points, feedback, deadlines, groups of students, rubrics.
 
     round = 0.5                        # the step, in points, that scores are rounded to
+    total = 100                        # the points of every exercise, marks by hand included
     feedback = "message"               # or a table: see docs/feedback-levels.md
     thorough = ["kv_cache"]            # exercises in which everything is asked; true: in all
 
@@ -24,7 +25,7 @@ own work.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headcheck.exercises import BY_SLUG, Exercise
@@ -35,10 +36,16 @@ from headcheck.grader.report.deadlines import Deadline, read_deadlines
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
 from headcheck.grader.report.groups import NO_GROUPS, AloneRule, GroupSettings, read_groups
 from headcheck.grader.report.languages import SOURCE, UnknownLanguage, find_language
-from headcheck.grader.report.points import SLIP, Points
+from headcheck.grader.report.points import SLIP, Points, list_groups
 from headcheck.grader.report.render.sanitise import sanitise_line
-from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
+from headcheck.grader.report.rounding import (
+    HUNDREDTH,
+    explain_bad_step,
+    round_sum,
+    split_total,
+)
 from headcheck.grader.report.rubric import (
+    Rubric,
     Rubrics,
     is_between,
     is_number,
@@ -50,7 +57,7 @@ from headcheck.properties.terms.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
 KEYS = (
-    *("round", "feedback", "language", "thorough", "points", "rubric", "weights"),
+    *("round", "total", "feedback", "language", "thorough", "points", "rubric", "weights"),
     *("deadlines", "groups", "alone"),
 )
 MAX_BYTES = 1 << 16
@@ -134,7 +141,7 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
     said = table.get("feedback")
     thorough = _read_thorough(table.get("thorough"), place.enter("thorough"), exercise)
     feedback = None if said is None else read_feedback(said, place.enter("feedback"))
-    return CourseFile(
+    course = CourseFile(
         points=_read_points(table.get("points"), place.enter("points"), exercise),
         slip=_read_slip(table.get("points"), place.enter("points")),
         rounding=_read_step(table.get("round", HUNDREDTH), place.enter("round")),
@@ -147,6 +154,24 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         groups=read_groups(table.get("groups", {}), table.get("alone", AloneRule.GROUP), place),
         path=path,
     )
+    total = table.get("total")
+    return course if total is None else _scale(course, total, place.enter("total"), exercise)
+
+
+def _scale(
+    course: CourseFile, total: object, place: Place, exercise: Exercise | None
+) -> CourseFile:
+    """Return the course with points of checks and marks that add up to a total in each exercise."""
+    if not is_between(total, HUNDREDTH, MOST_POINTS):
+        raise place.fail_type(total, f"a number of points from 0.01 to {MOST_POINTS:.0f}")
+    points, rubrics = dict(course.points or {}), dict(course.rubrics)
+    for each in BY_SLUG.values() if exercise is None else (exercise,):
+        groups, rubric = list_groups(each, course.points), rubrics.get(each.slug, Rubric())
+        whole = round_sum(float(total))  # type: ignore[arg-type]  # it is a number
+        checks, marks = split_total(whole, sum(groups.values()), rubric.points)
+        points[each.slug] = {group: checks * worth for group, worth in groups.items()}
+        rubrics |= {each.slug: replace(rubric, scale=marks)} if rubric.criteria else {}
+    return replace(course, points=points, rubrics=rubrics)
 
 
 def _explain_unknown_key(key: str) -> str:

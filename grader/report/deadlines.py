@@ -52,6 +52,10 @@ class Amount:
         """Return so many times the amount."""
         return Amount(self.percent * count, self.points * count)
 
+    def scale(self, factor: float) -> "Amount":
+        """Return the same where a point counts as so many points."""
+        return Amount(self.percent, self.points * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -57,6 +57,24 @@ def compute_maximum(exercise: Exercise, points: Points | None) -> float:
     return round_sum(sum(distribute_points(exercise, points).values()))
 
 
+def list_groups(exercise: Exercise, points: Points | None) -> dict[str, float]:
+    """Return the points of each group of an exercise, by name, without importing torch."""
+    own = (points or {}).get(exercise.slug, {})
+    groups = dict.fromkeys(each.group for each in exercise.summaries)
+    return {each.value: own.get(each.value, exercise.get_points(each)) for each in groups}
+
+
+def scale_record(record: SubmissionRecord, factor: float, step: float) -> SubmissionRecord:
+    """Return a record with this many times the points, rounded once more to a step."""
+    if not record.properties:
+        return replace(record, max_score=round_sum(record.max_score * factor))
+    properties = tuple(
+        replace(p, points=p.points * factor, max_points=p.max_points * factor)
+        for p in record.properties
+    )
+    return add_up(replace(record, properties=properties), step)
+
+
 def award_points(
     exercise: Exercise,
     verdicts: Sequence[Verdict],

@@ -41,6 +41,16 @@ def round_sum(points: float) -> float:
     return float(_drop_noise(points).quantize(Decimal(10) ** -DECIMALS, ROUND_HALF_UP))
 
 
+def split_total(total: float, checks: float, marks: float) -> tuple[float, float]:
+    """Return the factors that make parts of a total of the points of checks and of marks.
+
+    The part of the checks is rounded to hundredths, so both parts add up to the total.
+    """
+    part = round_sum(total * checks / (checks + marks)) if checks else 0.0
+    factor = part / checks if checks else 1.0
+    return factor, (total - part) / marks if marks else factor
+
+
 def _drop_noise(value: float) -> Decimal:
     return Decimal(f"{value:.{NOISE_DECIMALS}f}")
 

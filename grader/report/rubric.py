@@ -44,6 +44,13 @@ class Rubric:
     criteria: tuple[Criterion, ...] = ()
     weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """factors other than 1, by student and criterion; 0 for a student who is excused"""
+    scale: float = 1.0
+    """what a point of a criterion adds to the score"""
+
+    @property
+    def points(self) -> float:
+        """The sum of the points without bonuses."""
+        return sum(each.points for each in self.criteria if not each.bonus)
 
     def get_weight(self, student: str, name: str) -> float:
         """Return the factor of a criterion for a student."""

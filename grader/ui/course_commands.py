@@ -23,6 +23,7 @@ from headcheck.grader.ui.course_options import (
     parse_student,
     roster_option,
     store_option,
+    tell_kept_shares,
     tell_policy,
     warn_about,
 )
@@ -157,6 +158,7 @@ def _finish_report(store: "Store", name: str, report: "Report", roster: Any) -> 
 
     about, results = store.load_newest_run(name).manifest, load_results(store, name)
     tell_policy(about.policy, store.load_graded_files(name), results, roster)
+    tell_kept_shares(results)
     return note_lateness(redact_report(report, about.feedback), results)
 
 
@@ -184,7 +186,10 @@ def runs(location: str) -> None:
 def override(
     who: str, score: str | None, location: str, exercise: str | None, reason: str, clear: bool
 ) -> None:
-    """Set the score of one answer by hand. It outlasts every regrading."""
+    """Set the score of one answer by hand. It outlasts every regrading.
+
+    If the maximum changes later, the score keeps its share of it.
+    """
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = parse_student(who)
@@ -196,7 +201,8 @@ def override(
 
         result = find_result(store, run, student, get_slug(exercise))
         points = None if score is None else read_points(score, result.highest, who)
-        store.add_override(Override(run, student, result.exercise, points, reason, get_author()))
+        decided = Override(run, student, result.exercise, points, reason, get_author())
+        store.add_override(replace(decided, max_score=result.max_score))
         counts = result.graded if points is None else points
         change = f"{format_number(result.score)} before, {format_number(counts)} now"
         click.echo(f"{who} {result.exercise}: {change}")
@@ -260,6 +266,12 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
     "--column", default="", metavar="NAME", help="The name of the grade in the gradebook."
 )
 @click.option(
+    "--out-of",
+    metavar="POINTS",
+    type=click.FloatRange(min=0.01, max=1e6),
+    help="Scale all points, so that this is the maximum of every exercise.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="Write to this file, or for several files to this folder.",
@@ -273,6 +285,7 @@ def export(
     into: Path | None,
     anonymous: bool,
     column: str,
+    out_of: float | None,
     out: Path | None,
     feedback: str | None,
 ) -> None:
@@ -284,7 +297,7 @@ def export(
     with open_store(location) as store:
         from headcheck.grader.course.result_lookup import load_code, load_released_results
 
-        results = load_released_results(store, run, parse_feedback(feedback))
+        results = load_released_results(store, run, parse_feedback(feedback), out_of)
         code = load_code(store, run) if FORMATS[form].needs_files else ()
         secret = store.get_secret(run) if anonymous else ""
     from headcheck.grader.course.export import Gradebook, export, sheet

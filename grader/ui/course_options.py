@@ -101,6 +101,13 @@ def tell_policy(
         warn_about(what, names)
 
 
+def tell_kept_shares(results: "Sequence[ExerciseResult]") -> None:
+    """Tell on standard error which scores set by a person follow a new maximum."""
+    from headcheck.grader.course.results import list_kept_shares
+
+    warn_about("set by a person, keeps its share of the maximum", list_kept_shares(results))
+
+
 def warn_about(what: str, names: tuple[str, ...]) -> None:
     """Warn on standard error about these names."""
     from headcheck.grader.report.render.sanitise import sanitise_line

@@ -130,18 +130,19 @@ def describe_exercise(
 ) -> str:
     """Describe an exercise and its points in Markdown; with `checks`, list each check."""
     from headcheck.grader.report.languages.pages import read_page
+    from headcheck.grader.report.points import list_groups
+    from headcheck.grader.report.rounding import format_number
     from headcheck.properties.terms.group import PropertyGroup
 
     groups: dict[PropertyGroup, list[PropertySummary]] = {}
     for each in exercise.summaries:
         groups.setdefault(each.group, []).append(each)
-    given = (points or {}).get(exercise.slug, {})
+    worth = list_groups(exercise, points)
     head = f"## {language.say('What is checked')}"
     lines = [read_page(exercise.statement.rstrip(), language), "", head, ""]
     one, many = "{group}: {points} points for {n} check", "{group}: {points} points for {n} checks"
     for group in sorted(groups, key=list(PropertyGroup).index):
-        worth = given.get(group.value, exercise.get_points(group))
-        named = {"group": language.read(group.value), "points": f"{worth:g}"}
+        named = {"group": language.read(group.value), "points": format_number(worth[group.value])}
         lines.append(f"- {language.count(one, many, len(groups[group]), **named)}")
         if checks:
             lines += [

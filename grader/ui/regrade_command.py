@@ -12,6 +12,7 @@ from headcheck.grader.ui.course_options import (
     open_store,
     roster_option,
     store_option,
+    tell_kept_shares,
     tell_policy,
 )
 from headcheck.grader.ui.options import (
@@ -78,6 +79,7 @@ def regrade(
         changes, maxima = again.score_changes, again.changed_maxima
         text = format_changes(changes, again.count, would=diff, maxima=maxima)
         click.echo(text, nl=False)
+        tell_kept_shares(again.after)
         if policy is not None:
             tell_policy(policy, again.stored, again.after, students)
     sys.exit(1 if again.score_changes else 0)

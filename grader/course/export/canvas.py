@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
+    compare_maxima,
     encode_csv,
     escape_cell,
     format_number,
@@ -40,7 +41,7 @@ def render(book: Gradebook) -> ExportedFiles:
 def _make_sheet(book: Gradebook) -> ExportedFiles:
     titles = [book.make_column_title(exercise) for exercise in book.exercises]
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(escape_cell, titles)]
-    possible = [f"    {POINTS_POSSIBLE}", "", "", "", "", *_list_points_possible(book)]
+    possible = [f"    {POINTS_POSSIBLE}", "", "", "", "", *map(format_number, book.maxima.values())]
     rows = [header, possible]
     for student, results in book.students.items():
         person = book.find_student(results[0])
@@ -68,7 +69,7 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
         for title, column in zip(titles, columns, strict=True)
     ]
     find_student = make_student_finder(book)
-    possible = _list_points_possible(book)
+    possible = list(map(format_number, book.maxima.values()))
     rows = [[sheet.header[i] for i in kept] + named]
     matched: set[str] = set()
     has_points_row = False
@@ -94,7 +95,9 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
         rows.insert(1, [f"    {POINTS_POSSIBLE}", *[""] * (len(kept) - 1), *possible])
     left_out = tuple(sorted(book.students.keys() - matched, key=collate))
     new = [title for title, column in zip(titles, columns, strict=True) if column is None]
-    remarks = tuple(f"new column, which the sheet did not have: {title}" for title in new)
+    remarks = [f"new column, which the sheet did not have: {title}" for title in new]
+    for maximum, own in zip(most, book.maxima.values(), strict=True):
+        remarks += compare_maxima(maximum, own)
     files = {"canvas.csv": encode_csv(rows, bom=sheet.bom)}
     return ExportedFiles(files, left_out, (*remarks, *_name_ungraded(book)))
 
@@ -110,14 +113,6 @@ def _find_column(title: str, header: Sequence[str]) -> int | None:
     """Return the existing column of an assignment: `title (4711)`."""
     pattern = re.compile(rf"{re.escape(title)}(?: \(\d+\))?")
     return next((i for i, name in enumerate(header) if pattern.fullmatch(name)), None)
-
-
-def _list_points_possible(book: Gradebook) -> list[str]:
-    best = dict.fromkeys(book.exercises, 0.0)
-    for each in book.results:
-        if each.exercise in best:
-            best[each.exercise] = max(best[each.exercise], each.max_score)
-    return [format_number(most) for most in best.values()]
 
 
 def _list_grades(

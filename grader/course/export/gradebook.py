@@ -58,6 +58,15 @@ class Gradebook:
         return tuple(sorted(found - {""} or found))
 
     @property
+    def maxima(self) -> dict[str, float]:
+        """The maximum points of each of the exercises, in their order."""
+        best = dict.fromkeys(self.exercises, 0.0)
+        for each in self.results:
+            if each.exercise in best:
+                best[each.exercise] = max(best[each.exercise], each.max_score)
+        return best
+
+    @property
     def students(self) -> dict[str, list[ExerciseResult]]:
         """The results of students who have a score for everything: others would get zeros."""
         by_student: dict[str, list[ExerciseResult]] = {}
@@ -138,14 +147,34 @@ def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str |
     return lambda ids, name: find_student(ids, name, known, handles)
 
 
-def refuse_above(score: float, maximum: str, student: str) -> None:
-    """Raise ExportError if a sheet's cell for the maximum holds less than the points."""
-    if NUMBER.fullmatch(maximum) and score > (most := float(maximum.replace(",", "."))):
+def refuse_above(score: float, maximum: str, student: str, exercises: int = 1) -> None:
+    """Raise ExportError if a sheet's cell for the maximum holds less than the points.
+
+    `exercises` is how many exercises the points are of.
+    """
+    most = read_number(maximum)
+    if most is not None and score > most:
+        scaled = f"--out-of {format_number(most / exercises)}" if most else "--out-of"
         raise ExportError(
             f"{student} has {format_number(score)} points, and the sheet allows "
-            f"{format_number(most)}: change the maximum there, or the points with "
-            "`headcheck regrade --course`"
+            f"{format_number(most)}: scale the points with {scaled}, or change the maximum there"
         )
+
+
+def compare_maxima(maximum: str, most: float, exercises: int = 1) -> tuple[str, ...]:
+    """Return a remark if a sheet's cell holds another maximum than the results have."""
+    there = read_number(maximum)
+    if not there or round_sum(there) == round_sum(most):
+        return ()
+    return (
+        f"the sheet has a maximum of {format_number(there)} points, and the run one of "
+        f"{format_number(most)}: --out-of {format_number(there / exercises)} scales the points",
+    )
+
+
+def read_number(text: str) -> float | None:
+    """Return the number in a sheet's cell; None if there is none."""
+    return float(text.replace(",", ".")) if NUMBER.fullmatch(text) else None
 
 
 def sum_points(results: Iterable[ExerciseResult]) -> float:

@@ -15,6 +15,7 @@ from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     ExportError,
     Gradebook,
+    compare_maxima,
     encode_csv,
     escape_cell,
     format_feedback,
@@ -47,6 +48,7 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
     find_student = make_student_finder(book)
     rows: list[Sequence[str]] = [sheet.header]
     matched: set[str] = set()
+    maximum = ""
     for row in sheet.rows:
         number, name, address, *_ = (*row[: min(IDENTITY_COLUMNS, grade)], "", "", "")
         word = number.rpartition(" ")[2]
@@ -57,13 +59,17 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
             matched.add(student)
             results = book.students[student]
             maximum = "".join(row[grade + 1 : grade + 2]).strip()
-            filled[grade] = _format_localised(sum_points(results), maximum, student)
+            score = sum_points(results)
+            refuse_above(score, maximum, student, len(book.exercises))
+            filled[grade] = _localise(score, maximum)
             if comments is not None and (text := format_feedback(results)):
                 filled[comments] = escape_cell(text)
         rows.append(filled)
     files = {"moodle-worksheet.csv": encode_csv(rows, sheet.delimiter, bom=sheet.bom)}
     left_out = tuple(sorted(book.students.keys() - matched, key=collate))
-    return ExportedFiles(files, left_out, () if comments is not None else (NO_COMMENT_COLUMN,))
+    remarks = compare_maxima(maximum, sum(book.maxima.values()), len(book.exercises))
+    remarks += () if comments is not None else (NO_COMMENT_COLUMN,)
+    return ExportedFiles(files, left_out, remarks)
 
 
 def _find_grade_column(sheet: Sheet, named: str) -> int:
@@ -100,10 +106,9 @@ def _find_comment_column(sheet: Sheet, grade: int) -> int | None:
     return titled[-1] if titled else None
 
 
-def _format_localised(score: float, maximum: str, student: str) -> str:
-    """Format points with the sheet's decimal mark. Raises ExportError above the maximum."""
+def _localise(score: float, maximum: str) -> str:
+    """Format points with the sheet's decimal mark."""
     points = format_number(score)
-    refuse_above(score, maximum, student)
     return points.replace(".", ",") if "," in maximum else points
 
 

@@ -92,7 +92,7 @@ def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
 
 def _add_notebook(gradebook: Any, book: Gradebook, assignment: str, exercise: str) -> None:
     """Add an exercise as a notebook with its maximum points."""
-    most = max(each.max_score for each in book.results if each.exercise == exercise)
+    most = book.maxima[exercise]
     at = (CELL_ID, _name_notebook(exercise), assignment)
     gradebook.update_or_create_notebook(_name_notebook(exercise), assignment)
     gradebook.update_or_create_grade_cell(*at, max_score=most, cell_type="code")

@@ -73,6 +73,8 @@ class Override:
     reason: str
     author: str
     created: str = ""
+    max_score: float | None = None
+    """the maximum when it was decided, of which the score keeps its share; None if not known"""
 
 
 @dataclass(frozen=True, slots=True)

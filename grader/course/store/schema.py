@@ -124,6 +124,7 @@ overrides = Table(
     Column("reason", CleanText, nullable=False),
     Column("author", CleanText, nullable=False),
     Column("created", TIME, nullable=False),
+    Column("max_score", Float),  # null if decided before it was kept
     Index("ix_overrides_run", "run"),
 )
 comments = Table(

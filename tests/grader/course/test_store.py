@@ -238,10 +238,10 @@ def test_changes_are_sorted_by_points_lost(wanted: Manifest, record: Record) -> 
         for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
             finished(store, wanted, record(student, points))
         before = compute_results(store.load_graded_files("week 1"))
-    after = [replace(s, judged=50.0) for s in before[:-1]]
+    after = [replace(s, score=50.0) for s in before[:-1]]
     found = compare_results(before, after)
     assert [(c.student, c.gain, c.before, c.after) for c in found] == [("ada", -50.0, 100.0, 50.0)]
-    gone = replace(before[0], student="new", judged=10.0)
+    gone = replace(before[0], student="new", score=10.0)
     assert [(c.student, c.before) for c in compare_results([], [gone])] == [("new", None)]
 
 
