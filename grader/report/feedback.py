@@ -94,7 +94,8 @@ def redact_report(report: Report, feedback: Feedback | None) -> Report:
 def redact_submission(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
     """Return the part of one submission's record that may be disclosed.
 
-    The score counts every property. The time, too, depends on all of them, so it is withheld.
+    The score counts every property. The time, too, depends on all of them, so it is withheld if
+    one is hidden.
     """
     if feedback == FULL_FEEDBACK:
         return record
@@ -121,7 +122,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         score=record.score,
         max_score=record.max_score,
         status=_redact_status(record, shown),
-        seconds=0.0,
+        seconds=0.0 if hidden else record.seconds,
         properties=tuple(
             _redact_property(p, feedback.get_level(p.name), shown, prints=feedback.prints)
             for p in shown
