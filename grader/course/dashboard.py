@@ -6,15 +6,15 @@ digest is the only one that the page allows to run. Text from submissions is san
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 
 from headcheck.grader.course.export.gradebook import Gradebook, format_number, hide_students
 from headcheck.grader.course.marks import MarkedCriterion, format_mark, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.languages import SOURCE, get_language
-from headcheck.grader.report.records import Report
+from headcheck.grader.report.records import Report, SubmissionRecord
 from headcheck.grader.report.render import html
 from headcheck.grader.report.render.heading import Occasion, make_heading
 from headcheck.grader.report.render.overview import ClassResult, make_overview
@@ -22,16 +22,22 @@ from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.view import format_points, format_status, tally_statuses
 from headcheck.properties.violations.violation import NOT_FAILED, Status
 
+TITLES = ("Name", "Exercise", "Score", "Status", "Mistake", "Attempt", "Late", "Seconds", "Group")
+"""the columns after the student's, before those of what people mark"""
 ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
 """the statuses that say whether a submission satisfies a check"""
 
 
 @dataclass(frozen=True, slots=True)
-class MarkCell:
-    """A student's points in one criterion, and the number to sort by."""
+class Cell:
+    """What a column shows of a result, and the number to sort by if it is not the text."""
 
-    text: str
-    value: float
+    text: str = ""
+    value: float | None = None
+    kind: str = ""
+    """the class in the page, such as `number`"""
+    label: str = ""
+    """what precedes the text where rows are blocks, and no header is above it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +45,24 @@ class DashboardRow:
     """One student's result in one exercise, as displayed."""
 
     student: str
-    name: str
-    exercise: str
-    score: str
-    share: float
     status: str
-    mistake: str
-    attempt: int
-    late: str
-    """what late work lost, or that it is late"""
-    overridden: bool
-    seconds: float
-    group: str
     link: str
-    marks: tuple[MarkCell, ...]
-    """a cell for each criterion of all rubrics"""
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardTable:
+    """Results, with the columns in which at least one of them has something."""
+
+    titles: tuple[str, ...]
+    rows: tuple[DashboardRow, ...]
+    decided: bool
+    """whether a person set a score"""
 
 
 @dataclass(frozen=True, slots=True)
 class HardProperty:
-    """A property, and how many of the students who tried it failed."""
+    """A property, and for how many of the students who tried it it was the first to fail."""
 
     claim: str
     exercise: str
@@ -73,46 +77,53 @@ def render(
     *,
     day: date | None = None,
 ) -> str:
-    """Return the page; `links`, if any, lead to the report of each result, in order."""
-    links = links or [""] * len(book.results)
+    """Return the page; `links`, if any, lead to what `render_pages` returns, in this order."""
+    pages = iter(links)
+    links = ["" if each.is_absent else next(pages, "") for each in book.results]
     template = html.get_environment().get_template("dashboard.html.j2")
-    criteria = list_criterion_names(c for each in book.results for c in each.criteria)
-    rows = zip(book.results, links, strict=True)
     return template.render(
         version=sanitise_line(version),
         sandbox="",
         heading=make_heading(book.exercises, Occasion(book.run, day)),
         tally=tally_statuses([each.status for each in book.results]),
-        grouped=any(each.group for each in book.results),
         students=len({each.student for each in book.results}),
         mean=_format_mean(book),
-        criteria=criteria,
-        rows=[_make_row(each, link, criteria) for each, link in rows],
+        table=_make_table(book.results, links),
         overview=make_overview(_make_entries(book, links)),
         hard=rank_properties(book.results),
     )
 
 
 def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict[str, str]:
-    """Return each result's report, by the name of its page."""
-    records = [each.record for each in book.results]
-    report = Report(1, version, tuple(records))
-    marks = [_view_marks(each) for each in book.results]
+    """Return the report of each result with a submission, by the name of its page."""
+    book = replace(book, results=tuple(each for each in book.results if not each.is_absent))
+    report = Report(1, version, tuple(each.record for each in book.results))
+    said = [_view_decisions(each) for each in book.results]
     language = get_language(next((each.language for each in book.results), SOURCE))
     occasion = Occasion(book.run, day)
-    return html.render_pages(report, _label_results(book), occasion, marks, language)
+    return html.render_pages(report, _label_results(book), occasion, said, language)
 
 
-def _view_marks(result: ExerciseResult) -> html.MarksView | None:
-    """Return what people marked; not who did and when, since students may see it."""
-    if not result.criteria:
-        return None
-    judged, marked = format_number(result.judged), format_number(result.marked)
-    return html.MarksView(
-        score=format_points(result.earned, result.max_score),
-        explanation=f"The checks give {judged} points, and the marks add {marked}.",
+def _view_decisions(result: ExerciseResult) -> html.DecisionsView:
+    """Return what people marked, decided and said; not who did and when."""
+    return html.DecisionsView(
+        score=format_points(result.score, result.max_score),
+        explanations=tuple(_explain_score(result)),
         criteria=tuple(_view_mark(each) for each in result.criteria),
+        comments=tuple(map(sanitise, result.comments)),
     )
+
+
+def _explain_score(result: ExerciseResult) -> Iterator[str]:
+    """Yield how a score follows from the checks, if it is not what they give."""
+    judged, marked = format_number(result.judged), format_number(result.marked)
+    if result.criteria:
+        yield f"The checks give {judged} points, and the marks add {marked}."
+    if result.explanation:
+        yield f"Late work: {result.explanation}."
+    if result.override is not None:
+        reason = f": {sanitise(result.override.reason)}" if result.override.reason else "."
+        yield f"A person set the score to {format_number(result.score)} points{reason}"
 
 
 def _view_mark(each: MarkedCriterion) -> html.MarkView:
@@ -133,19 +144,31 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
 
 
 def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
-    """Return the failed properties, beginning with those that the largest share of students failed.
+    """Return the properties that failed first, beginning with the largest share of students.
 
-    Submissions that ran out of time or memory do not count: they fail all later properties alike.
+    What fails after the first property follows from it, or may do so. Submissions that ran out of
+    time or memory do not count: they fail all later properties alike.
     """
     broken: Counter[tuple[str, str, str]] = Counter()
     tried: Counter[tuple[str, str, str]] = Counter()
     for each in results:
+        causes = find_causes(each.record)
         for p in each.record.properties:
             key = (each.exercise, p.name, sanitise_line(p.claim))
             tried[key] += p.status in ANSWERED
-            broken[key] += p.status in ANSWERED - NOT_FAILED
+            broken[key] += p.name in causes
     order = sorted((k for k in broken if broken[k]), key=lambda k: (-broken[k] / tried[k], k))
     return [HardProperty(key[2], sanitise_line(key[0]), broken[key], tried[key]) for key in order]
+
+
+def find_causes(record: SubmissionRecord) -> frozenset[str]:
+    """Return the name of the first property that fails.
+
+    If known mistakes explain it, the first failure that they do not explain is named as well.
+    """
+    failed = [p for p in record.properties if p.status in ANSWERED - NOT_FAILED]
+    others = [p for p in failed if not p.follows] if record.diagnosis else []
+    return frozenset(p.name for p in (*failed[:1], *others[:1]))
 
 
 def _make_entries(book: Gradebook, links: Sequence[str]) -> list[ClassResult]:
@@ -164,33 +187,53 @@ def _label_results(book: Gradebook) -> list[str]:
     ]
 
 
-def _make_row(each: ExerciseResult, link: str, criteria: Sequence[str]) -> DashboardRow:
-    found = {mark.criterion.name: mark for mark in each.criteria}
-    return DashboardRow(
-        student=sanitise_line(each.student),
-        name=sanitise_line(each.name) if each.name != each.student else "",
-        exercise=sanitise_line(each.exercise) or "no exercise",
-        score=format_points(each.score, each.max_score) if each.is_judged else "–",
-        share=each.score / each.max_score if each.max_score else 0.0,
-        status=format_status(each.status),
-        mistake=" + ".join(format_status(found.name) for found in each.record.diagnosis),
-        attempt=each.attempt,
-        late=each.calculation or ("late" if each.late else ""),
-        overridden=each.override is not None,
-        seconds=each.record.seconds,
-        group=sanitise_line(each.group),
-        link=link,
-        marks=tuple(_make_cell(found.get(name)) for name in criteria),
+def _make_table(results: Sequence[ExerciseResult], links: Sequence[str]) -> DashboardTable:
+    """Return the table of these results without the columns that are empty."""
+    criteria = list_criterion_names(c for each in results for c in each.criteria)
+    cells = [_list_cells(each, criteria) for each in results]
+    titles = [*TITLES, *criteria]
+    used = [i for i in range(len(titles)) if any(row[i].text for row in cells)]
+    rows = (
+        DashboardRow(
+            sanitise_line(each.student),
+            format_status(each.status),
+            link,
+            tuple(row[i] for i in used),
+        )
+        for each, link, row in zip(results, links, cells, strict=True)
     )
+    decided = any(each.override is not None for each in results)
+    return DashboardTable(tuple(titles[i] for i in used), tuple(rows), decided)
 
 
-def _make_cell(each: MarkedCriterion | None) -> MarkCell:
+def _list_cells(each: ExerciseResult, criteria: Sequence[str]) -> list[Cell]:
+    """Return the cells of a result in the order of `TITLES` and of the criteria."""
+    seconds, status = each.record.seconds, format_status(each.status)
+    share = each.score / each.max_score if each.max_score else 0.0
+    score = format_points(each.score, each.max_score) if each.is_judged else "–"
+    found = {mark.criterion.name: mark for mark in each.criteria}
+    return [
+        Cell(sanitise_line(each.name) if each.name != each.student else ""),
+        Cell(sanitise_line(each.exercise) or "no exercise"),
+        Cell(f"{score}{'*' * (each.override is not None)}", round(share, 6), "number"),
+        Cell(status, kind=status.replace(" ", "-")),
+        Cell(" + ".join(format_status(found.name) for found in each.record.diagnosis)),
+        Cell(f"{each.attempt or ''}", each.attempt, "number", "attempt"),
+        Cell(each.calculation or ("late" if each.late else "")),
+        Cell(f"{seconds:.1f}" if seconds else "", round(seconds, 3), "number", "seconds"),
+        Cell(sanitise_line(each.group), label="group"),
+        *(_make_cell(found.get(name), name) for name in criteria),
+    ]
+
+
+def _make_cell(each: MarkedCriterion | None, name: str) -> Cell:
     if each is None:
-        return MarkCell("", -2)
-    return MarkCell(format_mark(each), -1 if each.points is None else each.points)
+        return Cell("", -2, label=name)
+    return Cell(format_mark(each), -1 if each.points is None else each.points, label=name)
 
 
 def _format_mean(book: Gradebook) -> str:
-    judged = [each for each in book.results if each.max_score and each.is_judged]
+    scored = (each for each in book.results if each.is_judged and not each.is_absent)
+    judged = [each for each in scored if each.max_score]
     shares = [each.score / each.max_score for each in judged]
     return f"{format_number(round(100 * sum(shares) / len(shares), 1))} %" if shares else "–"

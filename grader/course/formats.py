@@ -24,6 +24,8 @@ class ExportFormat:
     """a description for the instructor who has to choose"""
     fills: str = ""
     """what the instructor provides for filling in: a "sheet" or a "database\""""
+    absent: bool = False
+    """whether it has a cell for who handed in nothing, and not only for who handed in"""
     contents: str = "results"
     """what the files hold: "results", the students' "code", their notebooks with "feedback", or
     "marks" to be given"""
@@ -42,6 +44,7 @@ FORMATS: Mapping[str, ExportFormat] = {
         "Canvas's gradebook CSV. `--into` its own export: the columns that identify students and "
         "sections as they are, and a column for each exercise of the run. Other assignments are "
         "left out, so that no other grade is touched. Grades only.",
+        absent=True,
     ),
     "code": ExportFormat(
         "source_code:render",
@@ -49,7 +52,9 @@ FORMATS: Mapping[str, ExportFormat] = {
         "[tools that find copies](cohort.md#similar-submissions). No results.",
         contents="code",
     ),
-    "csv": ExportFormat("plain:render", "A row for every student and exercise, with feedback."),
+    "csv": ExportFormat(
+        "plain:render", "A row for every student and exercise, with feedback.", absent=True
+    ),
     "github": ExportFormat(
         "github:render",
         "For every student the output `result` of an autograding step, and annotations.",
@@ -58,6 +63,7 @@ FORMATS: Mapping[str, ExportFormat] = {
     "junit": ExportFormat(
         "junit:render",
         "JUnit XML: a suite for every student and exercise, a case for every check.",
+        absent=True,
     ),
     "marks": ExportFormat(
         "mark_sheet:render",
@@ -69,6 +75,7 @@ FORMATS: Mapping[str, ExportFormat] = {
     "moodle-gradebook": ExportFormat(
         "moodle:render_gradebook",
         "CSV for the gradebook's import: ID number, address, grade, feedback.",
+        absent=True,
     ),
     "moodle-worksheet": ExportFormat(
         "moodle:render_worksheet",
@@ -76,8 +83,9 @@ FORMATS: Mapping[str, ExportFormat] = {
         "columns stay. They are found by what is in them; `--column` names the grade's where that "
         "fails.",
         fills="sheet",
+        absent=True,
     ),
-    "nbgrader": ExportFormat("nbgrader:render", "The columns of `nbgrader export`."),
+    "nbgrader": ExportFormat("nbgrader:render", "The columns of `nbgrader export`.", absent=True),
     "nbgrader-db": ExportFormat(
         "nbgrader_db:render",
         "nbgrader's `gradebook.db`, `--into` yours, written by nbgrader's own code.",
@@ -90,7 +98,9 @@ FORMATS: Mapping[str, ExportFormat] = {
         "the cell that it is about; a page for other files.",
         contents="feedback",
     ),
-    "parquet": ExportFormat("parquet:render", "The rows of `csv`, typed.", extra="parquet"),
+    "parquet": ExportFormat(
+        "parquet:render", "The rows of `csv`, typed.", absent=True, extra="parquet"
+    ),
     "prairielearn": ExportFormat(
         "prairielearn:render", "`results.json` for every student, at most 1 MB."
     ),

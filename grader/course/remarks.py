@@ -23,6 +23,8 @@ COUNTS = {
     AloneRule.OWN: "their own work counts",
     AloneRule.BETTER: "the better work counts",
 }
+MAX_NAMED = 10
+"""the largest number of students without a time who are named"""
 Remark = tuple[str, tuple[str, ...]]
 """a remark, and whom it is about"""
 
@@ -67,7 +69,16 @@ def _describe_times(results: Sequence[ExerciseResult]) -> Iterator[Remark]:
     late = (f"{each.student} {each.calculation}" for each in results if each.calculation)
     yield "late", tuple(late)
     yield "marked as late, but at no known time, so nothing is taken off", tuple(marked)
-    yield "handed in at no known time, so not late", tuple(unmarked)
+    students = {each.student for each in results}
+    yield "handed in at no known time, so not late", _sum_up(tuple(unmarked), len(students))
+
+
+def _sum_up(students: tuple[str, ...], everybody: int) -> tuple[str, ...]:
+    """Return a few students, or how many they are: the times of a whole class are often unknown."""
+    count = len(students)
+    if 1 < count == everybody:
+        return (f"all {count} students",)
+    return students if count <= MAX_NAMED else (f"{count} of {everybody} students",)
 
 
 def note_lateness(report: Report, results: Sequence[ExerciseResult]) -> Report:

@@ -23,7 +23,7 @@ from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
 from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.points import scale_record
-from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.records import NOT_HANDED_IN, NOT_JUDGED, SubmissionRecord
 from headcheck.grader.report.render.lines import align_columns
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import (
@@ -102,6 +102,11 @@ class ExerciseResult:
         """The same with its result, such as `112 − 10 % late: 100.8 points`."""
         text = self.calculation
         return f"{text}: {format_number(self.score)} points" if text else ""
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether nothing was handed in."""
+        return self.status == NOT_HANDED_IN
 
     @property
     def is_judged(self) -> bool:
@@ -187,7 +192,7 @@ def compute_results(
     said, decided = list(comments), overrides or {}
     results = [_make_result(v, k, membership, decided.get(k), said) for k, v in kept.items()]
     told = [replace(each, language=policy.language) for each in results]
-    return sorted(told, key=_rank_result)
+    return sorted(told, key=rank_result)
 
 
 def collect_answers(stored: Sequence[GradedFile]) -> dict[str, dict[str, list[Answer]]]:
@@ -248,7 +253,8 @@ def _rank_answer(rated: _RatedAnswer) -> tuple[float, bool]:
     return rated.score.points, rated.record.error is None
 
 
-def _rank_result(result: ExerciseResult) -> tuple[object, ...]:
+def rank_result(result: ExerciseResult) -> tuple[object, ...]:
+    """Return the key by which results are sorted: by name, then by id and exercise."""
     return collate(result.name or result.student), collate(result.student), result.exercise
 
 
@@ -309,9 +315,10 @@ def list_kept_shares(results: Sequence[ExerciseResult]) -> tuple[str, ...]:
 
 
 def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
-    """Return the part of a result that a student may see."""
+    """Return the part of a result that a student may see, without the reason of a decision."""
     record = redact_submission(result.record, feedback)
-    return replace(result, record=record, status=record.status)
+    override = result.override and replace(result.override, reason="", author="")
+    return replace(result, record=record, status=record.status, override=override)
 
 
 def compare_results(

@@ -21,6 +21,8 @@ NOT_JUDGED = "not_judged"
 """the status of a submission without a verdict, through no fault of its own"""
 BUSY_KIND = "machine_busy"
 """the kind of error if the machine prevented a submission from being judged"""
+NOT_HANDED_IN = "not_handed_in"
+"""the status of a student of the roster without a submission"""
 NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND)
 
 

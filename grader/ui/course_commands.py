@@ -152,6 +152,7 @@ def _gather(
 
 def _finish_report(store: "Store", name: str, report: "Report", roster: Any) -> "Report":
     """Return what students may see of a report, and tell the instructor who is late."""
+    from headcheck.grader.course.absent import list_absent
     from headcheck.grader.course.remarks import note_lateness
     from headcheck.grader.course.result_lookup import load_results
     from headcheck.grader.report.feedback import redact_report
@@ -159,6 +160,7 @@ def _finish_report(store: "Store", name: str, report: "Report", roster: Any) -> 
     about, results = store.load_newest_run(name).manifest, load_results(store, name)
     tell_policy(about.policy, store.load_graded_files(name), results, roster)
     tell_kept_shares(results)
+    warn_about("handed in nothing", tuple(each.id for each in list_absent(results, roster)))
     return note_lateness(redact_report(report, about.feedback), results)
 
 
@@ -219,11 +221,15 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     with open_store(location) as store:
         from headcheck.grader.course.result_lookup import find_result, load_student_results
         from headcheck.grader.course.store.records import Comment
+        from headcheck.grader.report.render.sanitise import sanitise_line
 
         slug = get_slug(exercise)
         about = "" if slug is None else find_result(store, run, student, slug).exercise
-        load_student_results(store, run, student)
+        [result, *_] = load_student_results(store, run, student)
         store.add_comment(Comment(run, student, about, text, get_author()))
+        of = f" of {result.name}" if result.name not in ("", student) else ""
+        where = f"the answer to {about}" if about else "the work"
+        click.echo(sanitise_line(f"{who}: added a comment on {where}{of}"))
 
 
 @click.command()
@@ -300,12 +306,16 @@ def export(
         results = load_released_results(store, run, parse_feedback(feedback), out_of)
         code = load_code(store, run) if FORMATS[form].needs_files else ()
         secret = store.get_secret(run) if anonymous else ""
+    from headcheck.grader.course.absent import add_absent
     from headcheck.grader.course.export import Gradebook, export, sheet
     from headcheck.grader.course.export.gradebook import hide_students
     from headcheck.grader.course.export.mark_sheet import number_students
     from headcheck.grader.course.results import describe_open
+    from headcheck.grader.report.collation import collate
 
-    book = Gradebook(run, tuple(results), load_roster(roster), code=code, column=column)
+    students = load_roster(roster)
+    results = add_absent(results, students) if FORMATS[form].absent else results
+    book = Gradebook(run, tuple(results), students, code=code, column=column)
     if anonymous:
         ids = {each for result in results for each in (result.student, result.handed_in_by)}
         ids |= {file.student for file, _ in code}  # a team's repository has an id, too
@@ -321,6 +331,7 @@ def export(
         click.echo(f"headcheck: {remark}", err=True)
     if FORMATS[form].contents == "results" and (remark := describe_open(book.results)):
         click.echo(f"headcheck: {remark}", err=True)
+    warn_about("handed in nothing, so 0 points", tuple(sorted(book.absent, key=collate)))
     warn_about("left out", exported.left_out)
     warn_about("without a score, since the machine was busy: grade again", book.waiting)
     sys.exit(1 if exported.left_out or book.waiting else 0)
@@ -345,18 +356,22 @@ def dashboard(
 ) -> None:
     """Write a page about a run: scores, shared mistakes, the checks failed most, every student.
 
-    It tells what the run was graded to tell, unless --feedback says otherwise.
+    It is for the instructor, and tells everything. With --feedback it tells what students may see.
     """
     files.ensure_writable(out)
+    level = parse_feedback(feedback)
     with open_store(location) as store:
-        from headcheck.grader.course.result_lookup import load_released_results
+        from headcheck.grader.course.result_lookup import load_released_results, load_results
 
-        results = load_released_results(store, run, parse_feedback(feedback))
+        released = level is not None
+        results = load_released_results(store, run, level) if released else load_results(store, run)
         newest = store.load_newest_run(run)
+    from headcheck.grader.course.absent import add_absent
     from headcheck.grader.course.dashboard import anonymise, render, render_pages
     from headcheck.grader.course.export import Gradebook
 
-    book = Gradebook(run, tuple(results), load_roster(roster))
+    students = load_roster(roster)
+    book = Gradebook(run, tuple(add_absent(results, students)), students)
     version, day = newest.manifest.headcheck, datetime.fromisoformat(newest.created).date()
     pages = {}
     if anonymous:

@@ -13,12 +13,12 @@ from headcheck.grader.course.export.gradebook import (
     encode_csv,
     escape_cell,
     format_number,
+    list_left_out,
     make_student_finder,
     refuse_above,
 )
 from headcheck.grader.course.export.sheet import Sheet
 from headcheck.grader.course.results import ExerciseResult
-from headcheck.grader.report.collation import collate
 from headcheck.grader.report.render.sanitise import sanitise_line
 
 IDENTITY = (
@@ -71,7 +71,7 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
     find_student = make_student_finder(book)
     possible = list(map(format_number, book.maxima.values()))
     rows = [[sheet.header[i] for i in kept] + named]
-    matched: set[str] = set()
+    found: list[str | None] = []
     has_points_row = False
     most = [""] * len(columns)
     for row in sheet.rows:
@@ -81,25 +81,25 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
             most = [cell.strip() for cell in before]
             grades = [old or new for old, new in zip(before, possible, strict=True)]
         else:
-            student = find_student([row[i] for i in ids], row[0]) or ""
-            matched.add(student)
-            results = book.students.get(student, [])
+            student = find_student([row[i] for i in ids], row[0])
+            found.append(student)
+            results = book.students.get(student or "", [])
             for each in results:
                 if each.exercise in book.exercises:
                     # A bonus may lead above the maximum, which Canvas allows.
                     asked = min(each.score, each.max_score)
-                    refuse_above(asked, most[book.exercises.index(each.exercise)], student)
+                    refuse_above(asked, most[book.exercises.index(each.exercise)], each.student)
             grades = _list_grades(book, results, before)
         rows.append([row[i] for i in kept] + grades)
     if not has_points_row:
         rows.insert(1, [f"    {POINTS_POSSIBLE}", *[""] * (len(kept) - 1), *possible])
-    left_out = tuple(sorted(book.students.keys() - matched, key=collate))
+    left_out, strangers = list_left_out(book, found)
     new = [title for title, column in zip(titles, columns, strict=True) if column is None]
     remarks = [f"new column, which the sheet did not have: {title}" for title in new]
     for maximum, own in zip(most, book.maxima.values(), strict=True):
         remarks += compare_maxima(maximum, own)
     files = {"canvas.csv": encode_csv(rows, bom=sheet.bom)}
-    return ExportedFiles(files, left_out, (*remarks, *_name_ungraded(book)))
+    return ExportedFiles(files, left_out, (*remarks, *strangers, *_name_ungraded(book)))
 
 
 def _name_ungraded(book: Gradebook) -> tuple[str, ...]:
@@ -118,8 +118,12 @@ def _find_column(title: str, header: Sequence[str]) -> int | None:
 def _list_grades(
     book: Gradebook, results: Sequence[ExerciseResult], before: Sequence[str]
 ) -> list[str]:
-    """Return points by exercise; where there is no result, the previous grade remains."""
-    points = {each.exercise: format_number(each.score) for each in results}
+    """Return points by exercise; where nothing was handed in, the previous grade remains."""
+    old = dict(zip(book.exercises, before, strict=True))
+    points = {
+        each.exercise: (each.is_absent and old.get(each.exercise)) or format_number(each.score)
+        for each in results
+    }
     return [points.get(e, old) for e, old in zip(book.exercises, before, strict=True)]
 
 

@@ -16,10 +16,11 @@ from headcheck.grader.course.marks import describe_marks
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.bundle import Unpacked
 from headcheck.grader.course.store.records import GradedFile
+from headcheck.grader.report.collation import collate
 from headcheck.grader.report.languages import get_language
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.outcome import describe_outcome
-from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.sentences import describe_hidden
 from headcheck.grader.report.rounding import format_number as format_number  # exports find it here
 from headcheck.grader.report.rounding import round_sum, share_out
@@ -76,6 +77,11 @@ class Gradebook:
                 continue
             by_student.setdefault(each.student, []).append(each)
         return by_student
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The students who handed in nothing."""
+        return frozenset(each.student for each in self.results if each.is_absent)
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -145,6 +151,32 @@ def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str |
     known = build_sheet_roster(book.find_student(each[0]) for each in book.students.values())
     handles = {each.handle: each.student for own in book.students.values() for each in own}
     return lambda ids, name: find_student(ids, name, known, handles)
+
+
+def list_left_out(
+    book: Gradebook, rows: Iterable[str | None]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return who is missing from a sheet with rows of these students, and remarks on others.
+
+    Nobody misses a row for who handed in nothing, nor for the member of a group whom no roster
+    knows. Without a roster the sheet is one, if it has no row of a student without a grade.
+    """
+    found = set(rows)
+    missing = book.students.keys() - found - book.absent
+    is_known = book.roster or None not in found
+    strangers = {who for who in missing if is_known and _is_stranger(book, who)}
+    left_out, unknown = (sorted(each, key=collate) for each in (missing - strangers, strangers))
+    listed = ", ".join(map(sanitise_line, unknown))
+    remark = f"in a group, but on no roster and in no row of the sheet: {listed}"
+    return tuple(left_out), (remark,) if unknown else ()
+
+
+def _is_stranger(book: Gradebook, student: str) -> bool:
+    """Whether a student has nothing but the work of a group, and is not on the roster."""
+    own = book.students[student]
+    return not book.roster.match(student) and all(
+        each.group and each.handed_in_by != student for each in own
+    )
 
 
 def refuse_above(score: float, maximum: str, student: str, exercises: int = 1) -> None:

@@ -62,8 +62,9 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
             suite, "testcase", classname=_clean_text(name), name="it can be judged"
         )
         message = record.error.message if record.error else result.status
-        counts.update(tests=1, errors=1)
-        _add_outcome(case, "error", result.status, message)
+        outcome, counted = ("skipped",) * 2 if result.is_absent else ("error", "errors")
+        counts.update({"tests": 1, counted: 1})
+        _add_outcome(case, outcome, result.status, message)
     for each in record.properties:
         counts.update(_add_case(suite, name, each))
     _set_counts(suite, counts, record.seconds)

@@ -20,12 +20,12 @@ from headcheck.grader.course.export.gradebook import (
     escape_cell,
     format_feedback,
     format_number,
+    list_left_out,
     make_student_finder,
     refuse_above,
     sum_points,
 )
 from headcheck.grader.course.export.sheet import Sheet
-from headcheck.grader.report.collation import collate
 
 COMMENT_HEADER = re.compile(r"feedback|comment|coment|komment|commenti|retro|opmerk", re.I)
 NO_COMMENT_COLUMN = (
@@ -38,7 +38,8 @@ IDENTITY_COLUMNS = 3
 def render_worksheet(book: Gradebook) -> ExportedFiles:
     """Return the worksheet with grades and feedback. Raises ExportError if it does not fit them.
 
-    Rows of students without a result are left unchanged.
+    Rows of students without a result are left unchanged, and so are grades of those who handed in
+    nothing.
     """
     if book.sheet is None:
         raise ExportError("this fills in Moodle's worksheet: download it and give it with --into")
@@ -47,7 +48,7 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
     comments = _find_comment_column(sheet, grade)
     find_student = make_student_finder(book)
     rows: list[Sequence[str]] = [sheet.header]
-    matched: set[str] = set()
+    found: list[str | None] = []
     maximum = ""
     for row in sheet.rows:
         number, name, address, *_ = (*row[: min(IDENTITY_COLUMNS, grade)], "", "", "")
@@ -55,10 +56,10 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
         digits = number[len(number.rstrip("0123456789")) :]  # `Teilnehmer/in123`, in any language
         student = find_student((number, word, digits, address), name)
         filled = list(row)
-        if student is not None:
-            matched.add(student)
+        found.append(student)
+        maximum = "".join(row[grade + 1 : grade + 2]).strip()
+        if student is not None and not (student in book.absent and _has_number(row[grade])):
             results = book.students[student]
-            maximum = "".join(row[grade + 1 : grade + 2]).strip()
             score = sum_points(results)
             refuse_above(score, maximum, student, len(book.exercises))
             filled[grade] = _localise(score, maximum)
@@ -66,8 +67,8 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
                 filled[comments] = escape_cell(text)
         rows.append(filled)
     files = {"moodle-worksheet.csv": encode_csv(rows, sheet.delimiter, bom=sheet.bom)}
-    left_out = tuple(sorted(book.students.keys() - matched, key=collate))
-    remarks = compare_maxima(maximum, sum(book.maxima.values()), len(book.exercises))
+    left_out, strangers = list_left_out(book, found)
+    remarks = strangers + compare_maxima(maximum, sum(book.maxima.values()), len(book.exercises))
     remarks += () if comments is not None else (NO_COMMENT_COLUMN,)
     return ExportedFiles(files, left_out, remarks)
 
@@ -93,11 +94,15 @@ def _find_grade_column(sheet: Sheet, named: str) -> int:
 
 
 def _is_maximum(column: Sequence[str]) -> bool:
-    return len(set(column)) == 1 and NUMBER.fullmatch(column[0].strip()) is not None
+    return len(set(column)) == 1 and _has_number(column[0])
 
 
 def _is_grade(text: str) -> bool:
-    return text.strip() in ("", "-") or NUMBER.fullmatch(text.strip()) is not None
+    return text.strip() in ("", "-") or _has_number(text)
+
+
+def _has_number(cell: str) -> bool:
+    return NUMBER.fullmatch(cell.strip()) is not None
 
 
 def _find_comment_column(sheet: Sheet, grade: int) -> int | None:

@@ -20,6 +20,7 @@ from headcheck.grader.course.export.gradebook import (
     ExportError,
     Gradebook,
     format_feedback,
+    list_left_out,
 )
 from headcheck.grader.course.results import ExerciseResult
 
@@ -44,13 +45,14 @@ def render(book: Gradebook) -> ExportedFiles:
         try:
             with api.Gradebook(f"sqlite:///{path}", course_id="") as gradebook:
                 remarks = _add_assignment(gradebook, book)
-                left_out = _fill_gradebook(gradebook, book)
+                left_out, strangers = _fill_gradebook(gradebook, book)
                 gradebook.db.commit()
         except SQLAlchemyError as error:
             first = str(error).partition("\n")[0]
             text = f"the installed nbgrader cannot fill in this gradebook.db: {first}"
             raise ExportError(f"{text}. Is it one? `nbgrader db upgrade` may help") from None
-        return ExportedFiles({"gradebook.db": path.read_bytes()}, left_out, remarks)
+        files = {"gradebook.db": path.read_bytes()}
+        return ExportedFiles(files, left_out, (*remarks, *strangers))
 
 
 def _add_assignment(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
@@ -72,22 +74,21 @@ def _name_assignment(book: Gradebook) -> str:
     return book.column or book.run
 
 
-def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
-    """Write all results into an open gradebook; return the students missing from it."""
+def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write all results into an open gradebook; return who is missing from it, and remarks."""
     assignment = _name_assignment(book)
     for exercise in book.exercises:
         _add_notebook(gradebook, book, assignment, exercise)
     listed = {student.id for student in gradebook.students}
-    left_out = []
+    written: dict[str, str] = {}
     for student, results in book.students.items():
         known = next((i for i in (results[0].handle, student) if i in listed), None)
-        if known is None:
-            left_out.append(student)
-        else:
+        if known is not None:
+            written[known] = student
             answered = {each.exercise: each for each in results}
             by_exercise = {exercise: answered.get(exercise) for exercise in book.exercises}
             _write_grades(gradebook, assignment, known, by_exercise)
-    return tuple(left_out)
+    return list_left_out(book, [written.get(each) for each in listed])
 
 
 def _add_notebook(gradebook: Any, book: Gradebook, assignment: str, exercise: str) -> None:

@@ -83,13 +83,14 @@ class MarkView:
 
 
 @dataclass(frozen=True, slots=True)
-class MarksView:
-    """What people marked in a submission, and its score with that."""
+class DecisionsView:
+    """What people marked, decided and said about a submission, and its score with that."""
 
     score: str
-    explanation: str
-    """how the score adds up"""
+    explanations: tuple[str, ...]
+    """how the score follows from the checks"""
     criteria: tuple[MarkView, ...]
+    comments: tuple[str, ...]
 
 
 def render_index(report: Report, occasion: Occasion = NO_OCCASION) -> str:
@@ -116,22 +117,22 @@ def render_pages(
     report: Report,
     labels: Sequence[str] = (),
     occasion: Occasion = NO_OCCASION,
-    marks: Sequence[MarksView | None] = (),
+    decisions: Sequence[DecisionsView | None] = (),
     language: Language = ENGLISH,
 ) -> dict[str, str]:
     """Render the page of each submission, by file name, with links to its neighbours.
 
-    `labels` are the names of the submissions; by default these are their files. `marks` are what
-    people marked in each of them.
+    `labels` are the names of the submissions; by default these are their files. `decisions` are
+    what people marked, decided and said about each of them.
     """
     labels = labels or label_submissions(report.submissions)
-    marks = marks or [None] * len(labels)
+    decisions = decisions or [None] * len(labels)
     names = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
     order = _sort_indices(labels)
     line = [None, *(Neighbour(sanitise_line(labels[i]), names[i]) for i in order), None]
     beside = {i: Neighbours(line[at], line[at + 2]) for at, i in enumerate(order)}
     return {
-        name: render_page(record, report, beside[i], occasion, marks[i], language)
+        name: render_page(record, report, beside[i], occasion, decisions[i], language)
         for i, (name, record) in enumerate(zip(names, report.submissions, strict=True))
     }
 
@@ -141,7 +142,7 @@ def render_page(
     report: Report,
     neighbours: Neighbours | None = None,
     occasion: Occasion = NO_OCCASION,
-    marks: MarksView | None = None,
+    decisions: DecisionsView | None = None,
     language: Language = ENGLISH,
 ) -> str:
     """Render the page of one submission of a report."""
@@ -150,10 +151,10 @@ def render_page(
         "page.html.j2",
         report,
         language,
-        shown=shown if marks is None else replace(shown, score=marks.score),
+        shown=shown if decisions is None else replace(shown, score=decisions.score),
         beside=neighbours or Neighbours(),
         heading=make_heading([submission.exercise], occasion, language),
-        marks=marks,
+        decisions=decisions,
     )
 
 

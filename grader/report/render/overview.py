@@ -10,7 +10,12 @@ from statistics import quantiles
 from typing import TypeVar
 
 from headcheck.grader.report.collation import collate
-from headcheck.grader.report.records import NOT_JUDGED, PropertyRecord, SubmissionRecord
+from headcheck.grader.report.records import (
+    NOT_HANDED_IN,
+    NOT_JUDGED,
+    PropertyRecord,
+    SubmissionRecord,
+)
 from headcheck.grader.report.render.outcome import (
     SLIP,
     describe_outcome,
@@ -27,6 +32,7 @@ from headcheck.grader.report.render.view import (
 from headcheck.properties.violations.violation import Status
 
 Key = TypeVar("Key")
+WITHOUT_VERDICT = (NOT_JUDGED, NOT_HANDED_IN)
 BINS = 10
 UNNAMED_PREFIX = "No known mistake explains it. The first check that fails: "
 
@@ -154,9 +160,9 @@ def make_overview(entries: Sequence[ClassResult]) -> Overview:
 def compute_histogram(entries: Sequence[ClassResult]) -> Histogram:
     """Return the distribution of scores as shares of the maximum; full scores have a separate bin.
 
-    A submission that was not judged has no score, unless somebody set one by hand.
+    Where nothing was handed in or judged there is no score, unless somebody set one by hand.
     """
-    scored = (each for each in entries if each.score or each.record.status != NOT_JUDGED)
+    scored = (each for each in entries if each.score or each.record.status not in WITHOUT_VERDICT)
     shares = [each.score / each.max_score for each in scored if each.max_score]
     return Histogram(_count_bins(shares), _compute_quartiles(shares))
 

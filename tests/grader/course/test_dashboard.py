@@ -221,7 +221,13 @@ def mark_by_hand(book: Gradebook) -> Gradebook:
     )
     ada, bob, cyd, *others = book.results
     marked = (
-        replace(ada, criteria=(MarkedCriterion(style, 1.0, mark),), marked=3.0, max_score=104.0),
+        replace(
+            ada,
+            criteria=(MarkedCriterion(style, 1.0, mark),),
+            marked=3.0,
+            score=103.0,
+            max_score=104.0,
+        ),
         replace(bob, criteria=(MarkedCriterion(style, 0.0),), marked=2.0, max_score=104.0),
         replace(cyd, criteria=(MarkedCriterion(style),), max_score=104.0),
     )
