@@ -140,5 +140,5 @@ def format_mark(each: MarkedCriterion) -> str:
         return "no bonus" if each.criterion.bonus else "not yet marked"
     most = f"{'up to ' if each.criterion.bonus else ''}{format_number(each.criterion.points)}"
     factor = "" if each.weight == 1 else f", counted {format_number(each.weight)} times"
-    scaled = "" if each.scale == 1 else f", which add {format_number(each.earned)} to the score"
+    scaled = "" if each.scale == 1 else f", adding {format_number(each.earned)}"
     return f"{format_number(each.points)} of {most} points{factor}{scaled}"

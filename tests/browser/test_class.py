@@ -188,3 +188,26 @@ def take_screen(page: "Page", width: int) -> str:
     page.set_viewport_size({"width": width, "height": 1100})
     taken = base64.b64encode(page.screenshot()).decode()
     return f'<img width="{width // 2}" src="data:image/png;base64,{taken}">'
+
+
+# The words in tables that go on in another line.
+BROKEN = """() => Array.from(document.querySelectorAll('th, td')).flatMap((cell) => {
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const broken = [];
+  for (let node = walk.nextNode(); node; node = walk.nextNode())
+    for (const word of node.data.matchAll(/\\\\S+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const lines = new Set(Array.from(range.getClientRects(), (each) => Math.round(each.top)));
+      if (lines.size > 1) broken.push(word[0]);
+    }
+  return broken;
+})"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_word_is_broken_on_a_wide_page(reader: "Reader", class_pages: Path, name: str) -> None:
+    page = reader.open(class_pages / name).page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.evaluate(BROKEN) == []
