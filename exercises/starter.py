@@ -11,7 +11,7 @@ starter as a notebook differ only in their form.
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
@@ -26,12 +26,12 @@ BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 CODE, MARKDOWN = "# %%", "# %% [markdown]"
 PLACEHOLDER = "...  # your code here"
 
-INSTALL = """\
+INSTALL_TEMPLATE = """\
 # Installs headcheck if it is missing, as on Colab or Kaggle. An installed torch stays.
 import importlib.util, subprocess, sys
 
 if importlib.util.find_spec("headcheck") is None:
-    command = [sys.executable, "-m", "pip", "install", "-q", "headcheck[student]"]
+    command = [sys.executable, "-m", "pip", "install", "-q", {requirement!r}]
     subprocess.run(command, check=True)"""
 CHECK_TEMPLATE = """\
 ## Check
@@ -110,18 +110,19 @@ def list_unwritten(module: str) -> tuple[str, ...]:
     )
 
 
-def render_notebook(exercise: Exercise) -> str:
+def render_notebook(exercise: Exercise, requirement: str = "") -> str:
     """Return the starter as the text of a notebook, nbformat 4.5.
 
-    The notebook begins with a cell that installs headcheck where it is missing, as on Colab and
-    Kaggle. Then come the statement, the starter's cells, the folded hints, and a cell that checks
-    the answer. Raises ValueError if the markers in `solution.py` do not match.
+    It has the statement, the starter's cells, the folded hints, and a cell that checks the answer.
+    With a `requirement` for pip it begins with a cell that installs this if headcheck is missing.
+    Raises ValueError if the markers in `solution.py` do not match.
     """
     from nbformat import v4
 
+    install = [INSTALL_TEMPLATE.format(requirement=requirement)] if requirement else []
     return _build_notebook(
         [
-            v4.new_code_cell(INSTALL),
+            *map(v4.new_code_cell, install),
             v4.new_markdown_cell(exercise.statement.strip()),
             *(cell.to_notebook_cell() for cell in _split_cells(exercise)),
             v4.new_markdown_cell(_fold_hints(exercise.hints)),
@@ -170,7 +171,7 @@ def _fold_hints(hints: Sequence[str]) -> str:
 
 def render_contents(exercises: Sequence[Exercise], *, form: StarterForm) -> str:
     """List the series in teaching order, as Markdown with a link to every file of this form."""
-    endings = [ending for ending in RENDERERS if form in (ending, "both")]
+    endings = _list_endings(form)
     rows = "\n".join(
         f"| {number} | {_render_links(exercise, endings)} | `{exercise.contract.name}` |"
         for number, exercise in enumerate(exercises, 1)
@@ -184,20 +185,24 @@ def _render_links(exercise: Exercise, endings: Sequence[str]) -> str:
     return f"[{exercise.title}]({first}){also}"
 
 
-def write_starter(exercise: Exercise, directory: Path, *, form: StarterForm) -> list[Path]:
+def write_starter(
+    exercise: Exercise, directory: Path, *, form: StarterForm, requirement: str = ""
+) -> list[Path]:
     """Write one starter or both into a directory, which is created if it is missing.
 
-    Raises FileExistsError and writes nothing if a file exists, because it may hold an answer.
+    `requirement` is what a notebook installs. Raises FileExistsError and writes nothing if a file
+    exists, because it may hold an answer.
     """
-    return _write_files(_render_starters(exercise, directory, form), directory)
+    return _write_files(_render_starters(exercise, directory, form, requirement), directory)
 
 
 def write_starters(
-    exercises: Sequence[Exercise], directory: Path, *, form: StarterForm
+    exercises: Sequence[Exercise], directory: Path, *, form: StarterForm, requirement: str = ""
 ) -> list[Path]:
     """Write a table of contents and the starters of a series; return their paths in this order.
 
-    Raises FileExistsError, and writes nothing, if one of the files exists.
+    `requirement` is what a notebook installs. Raises FileExistsError, and writes nothing, if one of
+    the files exists.
     """
     contents = render_contents(exercises, form=form)
     if form == "py":
@@ -205,15 +210,22 @@ def write_starters(
     else:
         files = {directory / "contents.ipynb": _build_page(contents)}
     for exercise in exercises:
-        files |= _render_starters(exercise, directory, form)
+        files |= _render_starters(exercise, directory, form, requirement)
     return _write_files(files, directory)
 
 
-def _render_starters(exercise: Exercise, directory: Path, form: StarterForm) -> dict[Path, str]:
+def _list_endings(form: StarterForm) -> Sequence[str]:
+    return ("ipynb", "py") if form == "both" else (form,)
+
+
+def _render_starters(
+    exercise: Exercise, directory: Path, form: StarterForm, requirement: str
+) -> dict[Path, str]:
     return {
-        directory / f"{exercise.slug}.{ending}": render(exercise)
-        for ending, render in RENDERERS.items()
-        if form in (ending, "both")
+        directory / f"{exercise.slug}.{ending}": (
+            render_module(exercise) if ending == "py" else render_notebook(exercise, requirement)
+        )
+        for ending in _list_endings(form)
     }
 
 
@@ -236,10 +248,6 @@ def _write_files(files: Mapping[Path, str], directory: Path) -> list[Path]:
             path.unlink()
         raise OSError(error.errno, error.strerror, str(path)) from None
     return list(files)
-
-
-RENDERERS: Mapping[str, Callable[[Exercise], str]] = {"ipynb": render_notebook, "py": render_module}
-"""The functions that render the starters, by the endings of their files."""
 
 
 def _split_cells(exercise: Exercise) -> list[StarterCell]:

@@ -63,7 +63,8 @@ def naming_extras() -> Iterator[None]:
         if package not in EXTRAS:
             raise
         extra = EXTRAS[package]
-        raise CourseError(f"needs {package}: pip install 'headcheck[{extra}]'") from None
+        advice = f"in the folder of headcheck's sources, pip install '.[{extra}]'"
+        raise CourseError(f"needs {package}: {advice}") from None
 
 
 def load_roster(path: Path | None) -> Any:

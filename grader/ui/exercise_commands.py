@@ -79,7 +79,17 @@ def hint(slug: str, number: int, language: str | None) -> None:
     show_default=True,
     help="Write a notebook, a module, or both.",
 )
-def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"]) -> None:
+@click.option(
+    "--install",
+    "requirement",
+    metavar="REQUIREMENT",
+    default="",
+    help="Begin notebooks with a cell by which pip installs this where headcheck is missing, such "
+    "as 'headcheck[student] @ git+https://…'.",
+)
+def start(
+    words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"], requirement: str
+) -> None:
     """Write the starter of an exercise, or of all, as a notebook or a module.
 
     Nothing that is there already is overwritten.
@@ -95,10 +105,10 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
         raise click.UsageError(f"{folder} is a file; name a folder")
     with naming_extras():
         if series:
-            written = starter.write_starters(ALL, folder, form=form)
+            written = starter.write_starters(ALL, folder, form=form, requirement=requirement)
         else:
             exercise = infer.find_exercise(slugs[0])
-            written = starter.write_starter(exercise, folder, form=form)
+            written = starter.write_starter(exercise, folder, form=form, requirement=requirement)
     for path in written:
         click.echo(f"wrote {path}")
     if not (series or exercise.is_ours or (folder / exercise.slug).exists()):

@@ -17,13 +17,10 @@ LINEAR = BY_SLUG["linear_layer"]
 
 
 def cells(exercise: Exercise) -> list[dict[str, Any]]:
-    """The cells after the one that installs."""
     found: list[dict[str, Any]] = nbformat.reads(
         starter.render_notebook(exercise), as_version=4
     ).cells
-    install, *others = found
-    assert (install["cell_type"], install["source"]) == ("code", starter.INSTALL)
-    return others
+    return found
 
 
 def code(exercise: Exercise) -> list[str]:
@@ -120,15 +117,27 @@ def test_the_module_says_what_it_is_and_where_the_statement_is(slug: str) -> Non
     assert f"headcheck hint {slug}\n" in head
 
 
-def test_nothing_is_installed_where_headcheck_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_notebook_installs_nothing_unless_it_is_said_from_where(slug: str) -> None:
+    assert "pip" not in "\n".join(code(BY_SLUG[slug]))
+    assert "pip" not in starter.render_module(BY_SLUG[slug])
+
+
+@pytest.mark.parametrize("address", ["headcheck @ git+https://x.org/h", """a'b"c\\"""])
+def test_what_is_said_is_installed_where_headcheck_is_missing(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = starter.render_notebook(LINEAR, address)
+    install, *others = nbformat.reads(text, as_version=4).cells
+    assert [each["source"] for each in others] == [each["source"] for each in cells(LINEAR)]
     calls: list[list[str]] = []
     monkeypatch.setattr("subprocess.run", lambda command, check: calls.append(command))
-    exec(starter.INSTALL, {})
-    assert calls == []
+    exec(install["source"], {})
+    assert calls == [], "it is there"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    exec(starter.INSTALL, {})
+    exec(install["source"], {})
     [command] = calls
-    assert command[1:] == ["-m", "pip", "install", "-q", "headcheck[student]"]
+    assert command[1:] == ["-m", "pip", "install", "-q", address]
 
 
 # -------------------------------------------------------------------------- cells and regions

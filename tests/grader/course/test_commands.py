@@ -62,6 +62,7 @@ def kept(course: Command, graded: Path) -> Command:
 
 
 WHO = f"{SLUG}/18"
+ADVICE = "in the folder of headcheck's sources, pip install"
 
 
 def test_download_is_graded_once_and_unattributed_files_are_reported(course: Command) -> None:
@@ -335,7 +336,7 @@ from headcheck.grader.ui.cli import main
 main()
 """
     done = python(program)
-    assert done.stderr == f"headcheck: needs {package}: pip install 'headcheck[course]'\n"
+    assert done.stderr == f"headcheck: needs {package}: {ADVICE} '.[course]'\n"
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -350,7 +351,7 @@ main()
 """
         done = python(program)
         assert done.returncode == code, done.stderr
-        assert ("pip install 'headcheck[student]'" in done.stderr) == (code == 2)
+        assert (f"{ADVICE} '.[student]'" in done.stderr) == (code == 2)
 
 
 def test_help_needs_neither_torch_nor_a_database() -> None:
