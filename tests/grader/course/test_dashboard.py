@@ -257,3 +257,50 @@ def test_an_anonymous_page_has_marks_without_comments(odd_gradebook: Gradebook) 
     hidden = dashboard.anonymise(mark_by_hand(odd_gradebook), "salt")
     marks = [c.mark for each in hidden.results for c in each.criteria if c.mark]
     assert [(m.points, m.student, m.comment, m.author) for m in marks] == [(3.0, "", "", "")]
+
+
+# ------------------------------------------------------------------------ causes and columns
+
+
+def test_only_first_causes_are_counted(record: Record) -> None:
+    """Consequences of a mistake count once; so does what fails after a failure without a name."""
+    bad = record("x", 0)
+    [first, second] = (replace(p, status="failed", points=0.0) for p in bad.properties)
+    names = [f"it_{i}" for i in range(19)]
+    many = tuple(replace(second, name=name, claim=name) for name in names)
+    follows = tuple(replace(p, follows=True) for p in (first, *many))
+    own = replace(second, name="own", claim="own")
+    later = replace(own, name="later", claim="later")
+    named = replace(bad, properties=(*follows, own, later))
+    unnamed = replace(bad, properties=(*many, first), diagnosis=())
+    book = (standing("ada", named), standing("bob", unnamed))
+    found = {each.claim: each.broken for each in dashboard.rank_properties(book)}
+    assert found == {first.claim: 1, "own": 1, "it_0": 1}
+
+
+def test_columns_without_anything_are_left_out(odd_gradebook: Gradebook, record: Record) -> None:
+    def titles(book: Gradebook) -> list[str]:
+        text = dashboard.render(book, "1.0")
+        head = text[text.index('<table id="table"') :].partition("</thead>")[0]
+        return re.findall(r"<th[^>]*>(.*?)</th>", head)
+
+    assert titles(odd_gradebook) == [
+        *("Student", "Name", "Exercise", "Score", "Status", "Mistake", "Attempt", "Late"),
+        "Seconds",
+    ]
+    plain = replace(record("x"), seconds=0.0)
+    bare = replace(odd_gradebook, results=(standing("ada", plain, name="ada"),))
+    assert titles(bare) == ["Student", "Exercise", "Score", "Status", "Attempt"]
+    grouped = replace(odd_gradebook, results=(standing("ada", plain, name="ada", group="blue"),))
+    assert titles(grouped)[-1] == "Group"
+    text = dashboard.render(bare, "1.0")
+    assert "decided by a person" not in text
+    row = text[text.index("<tr data-status") :].partition("</tr>")[0]
+    assert row.count("<td") == 4
+
+
+def test_a_page_says_how_a_score_comes_about(odd_gradebook: Gradebook, record: Record) -> None:
+    late = standing("bob", record("bob"), score=90.0, taken_off=10.0, penalty="10 % late")
+    book = replace(odd_gradebook, results=(late,))
+    [page] = dashboard.render_pages(book, "1.0").values()
+    assert "Late work: 100 − 10 % late: 90 points." in page and "90 / 100" in page

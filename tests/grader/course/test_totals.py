@@ -1,0 +1,358 @@
+"""Points of a course's own: what changes with them, what stays, and what is judged again."""
+
+import csv
+import io
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import run as runner
+from headcheck.grader.course.export import FORMATS
+from headcheck.grader.course.policy import Policy
+from headcheck.grader.course.results import (
+    ExerciseResult,
+    compare_results,
+    compute_results,
+    list_kept_shares,
+)
+from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.records import GradedFile, Mark, Override
+from headcheck.grader.grading.worker_pool import GradedSubmission
+from headcheck.grader.report.course_file import BadCourseFile, read_course_file
+from headcheck.grader.report.deadlines import Amount, Deadline
+from headcheck.grader.report.points import compute_maximum, scale_record
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.rounding import round_sum, split_total
+from headcheck.grader.report.rubric import Criterion, Rubric
+from tests.commands import RIGHT, WRONG, Command
+from tests.grader.course.gradebooks import MakeRecord, read_scores
+from tests.grader.course.test_term import (
+    ABSENT,
+    GROUPS,
+    STUDENTS,
+    list_exports,
+    load_rows,
+    refuse_to_judge,
+    write_course,
+    write_download,
+    write_groups,
+    write_sheets,
+)
+from tests.grader.course.test_term import grade_command as grade
+
+SLUG = "simplified_attention"
+EXERCISE = BY_SLUG[SLUG]
+
+
+def read(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "headcheck.toml"
+    path.write_text(text)
+    return path
+
+
+# ------------------------------------------------------------------------ the manifest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[points.{SLUG}]\nvalues = 20",
+        f"round = 1\n[points]\nslip = 30\n[points.{SLUG}]\nvalues = 20.5\nscale = 0",
+        "total = 100",
+        "",
+    ],
+)
+def test_a_manifest_has_the_keys_that_it_has_in_a_store(tmp_path: Path, text: str) -> None:
+    rules = read_course_file(read(tmp_path, text), EXERCISE)
+    planned = manifest.build_manifest(runner.make_settings(EXERCISE, rules))
+    stored = manifest.decode(manifest.encode(planned))
+    assert (stored.key, stored.verdict_key) == (planned.key, planned.verdict_key)
+    plain = manifest.build_manifest(runner.make_settings(EXERCISE))
+    assert plain.verdict_key == planned.verdict_key, "no verdict depends on points"
+
+
+# ------------------------------------------------------------------------ a total
+
+
+@given(
+    st.floats(0.01, 1e4).map(round_sum), st.floats(0, 500), st.floats(0, 100), st.floats(0.1, 9.0)
+)
+def test_parts_add_up_to_the_total(total: float, checks: float, marks: float, bonus: float) -> None:
+    marks = marks if marks >= 0.01 else 0.0
+    checks = checks if checks >= 0.01 else 0.0
+    first, second = split_total(total, checks, marks)
+    if checks or marks:
+        assert first * checks + second * marks == pytest.approx(total, abs=1e-6)
+    assert first * bonus >= 0 and second * bonus >= 0
+
+
+@pytest.mark.parametrize("total", [100, 10, 33.33, 1])
+@pytest.mark.parametrize("slug", ["causal_attention", "kv_cache", SLUG])
+def test_every_exercise_has_the_total(tmp_path: Path, slug: str, total: float) -> None:
+    text = f"total = {total}\n[points.{slug}]\nvalues = 77\n"
+    rules = read_course_file(read(tmp_path, text))
+    assert compute_maximum(BY_SLUG[slug], rules.points) == total
+    assert compute_maximum(BY_SLUG["linear_layer"], rules.points) == total
+
+
+def test_a_total_includes_what_people_mark(tmp_path: Path) -> None:
+    rubric = f"[rubric.{SLUG}]\nreport = {{ points = 30 }}\nextra = {{ bonus = 2 }}\n"
+    own = compute_maximum(EXERCISE, None)
+    rules = read_course_file(read(tmp_path, f"total = 50\n{rubric}"), EXERCISE)
+    checks = compute_maximum(EXERCISE, rules.points)
+    assert checks == round_sum(50 * own / (own + 30))
+    assert rules.rubrics[SLUG].scale * 30 == pytest.approx(50 - checks)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "true", '"100"', "nan", "1e9", "[100]"])
+def test_a_total_that_is_none_is_refused_with_its_line(tmp_path: Path, value: str) -> None:
+    with pytest.raises(BadCourseFile, match=r"line 2.*a number of points from 0.01 to 1000000"):
+        read_course_file(read(tmp_path, f"round = 1\ntotal = {value}\n"))
+
+
+def test_a_check_at_home_shows_the_total(headcheck: Command) -> None:
+    Path("headcheck.toml").write_text("total = 100\n")
+    Path("right.py").write_text(RIGHT)
+    Path("wrong.py").write_text(WRONG)
+    assert "100 / 100  passed" in headcheck("check", "right.py").out
+    assert " / 100  failed" in headcheck("check", "wrong.py").out
+    assert "points for" in headcheck("show", SLUG).out
+
+
+# ------------------------------------------------------------------------ results
+
+
+def hand_in(record: SubmissionRecord, *, late: bool = False) -> GradedFile:
+    submitted = f"2026-02-01T{18 + late}:00:00+00:00"
+    who = record.student
+    about = ("", "", who, f"{who}.py", 1, False, submitted, f"bytes of {who}", "py", "")
+    return GradedFile(1, who, *about, (record,))
+
+
+DUE = datetime(2026, 2, 1, 18, tzinfo=UTC)
+LOSES = Deadline(DUE, rate=Amount(points=20.0))
+RUBRICS = {"causal_weights": Rubric((Criterion("report", 20.0), Criterion("extra", 5.0, "", True)))}
+MARKS = (
+    Mark("w", "ada", "causal_weights", "report", 15.0, "", "prof"),
+    Mark("w", "ada", "causal_weights", "extra", 5.0, "", "prof"),
+)
+
+
+def compute(record: MakeRecord, **more: object) -> dict[str, ExerciseResult]:
+    """Half of the points on time; all points an hour late; half, decided as 30 of 120."""
+    decided = Override("w", "cyd", "causal_weights", 30.0, "", "prof", "", 120.0)
+    files = [
+        hand_in(record("ada", 50)),
+        hand_in(record("bob"), late=True),
+        hand_in(record("cyd", 50)),
+    ]
+    found = compute_results(
+        files,
+        {("cyd", "causal_weights"): decided},
+        marks=MARKS,
+        policy=Policy(LOSES, rubrics=RUBRICS),
+        **more,  # type: ignore[arg-type]  # a step, and what it is out of
+    )
+    return {each.student: each for each in found}
+
+
+def test_what_is_out_of_another_maximum_is_scaled_before_it_is_added_up(record: MakeRecord) -> None:
+    own, half = compute(record), compute(record, out_of=60.0)
+    assert [each.max_score for each in own.values()] == [120.0] * 3
+    assert [each.max_score for each in half.values()] == [60.0] * 3
+    assert own["ada"].score == 50 + 15 + 5 and half["ada"].score == 35.0
+    assert (own["bob"].score, own["bob"].calculation) == (80.0, "100 − 20 points late")
+    assert (half["bob"].score, half["bob"].calculation) == (40.0, "50 − 10 points late")
+    assert (own["cyd"].score, half["cyd"].score) == (30.0, 15.0)
+    for each in half.values():
+        assert each.record.max_score == 50.0
+        assert sum(p.max_points for p in each.record.properties) == pytest.approx(50.0)
+
+
+@given(out_of=st.floats(0.5, 1000).map(round_sum), step=st.sampled_from([0.01, 0.5, 1.0]))
+def test_scaled_scores_are_rounded_once_and_full_points_stay_full(
+    record: MakeRecord, out_of: float, step: float
+) -> None:
+    policy = Policy(rubrics={})
+    files = [hand_in(record("ada", 50)), hand_in(record("bob"))]
+    half, full = compute_results(files, policy=policy, step=step, out_of=out_of)
+    assert full.score == full.max_score == half.max_score == out_of
+    assert half.score < out_of
+    assert abs(half.score - out_of / 2) <= step / 2 + 1e-9 or half.score + step >= out_of
+
+
+def test_what_cannot_be_judged_is_out_of_the_same(record: MakeRecord) -> None:
+    unread = replace(record("eve", 0), properties=(), exercise=None, score=0.0, max_score=0.0)
+    files = [hand_in(record("ada", 50)), hand_in(unread)]
+    found = compute_results(files, out_of=10.0)
+    assert [(each.score, each.max_score) for each in found] == [(5.0, 10.0), (0.0, 10.0)]
+    assert scale_record(unread, 0.1, 0.01).max_score == 0.0
+
+
+# ------------------------------------------------------------------------ what a person decided
+
+
+def test_an_override_keeps_its_share_and_loses_nothing(record: MakeRecord) -> None:
+    before = list(compute(record).values())
+    after = list(compute(record, out_of=170.0).values())
+    assert after[2].score == 42.5
+    assert list_kept_shares(after) == ("cyd 30 of 120, now 42.5 of 170",)
+    assert list_kept_shares(before) == ()
+    harder = [
+        replace(each, record=replace(each.record, score=1.0), judged=1.0) if each.override else each
+        for each in before
+    ]
+    assert compare_results(before, harder) == [], "the verdict does not count"
+
+
+def test_an_override_without_a_maximum_keeps_its_points(record: MakeRecord) -> None:
+    old = {("ada", "causal_weights"): Override("w", "ada", "causal_weights", 60.0, "", "prof")}
+    [ada] = compute_results([hand_in(record("ada", 50))], old)
+    assert (ada.score, list_kept_shares([ada])) == (60.0, ())
+    doubled = scale_record(record("ada", 50), 2.0, 0.01)
+    [ada] = compute_results([hand_in(doubled)], old)
+    assert (ada.score, ada.max_score) == (60.0, 200.0)
+
+
+# ------------------------------------------------------------------------ a class of forty
+
+CHANGES = {
+    "other points": ("", f"[points.{SLUG}]\nvalues = 60\nprecision = 0\n"),
+    "another step": ("round = 2.5\n", f"[points.{SLUG}]\nvalues = 61\n"),
+    "a total": ("total = 100\n", ""),
+    "a small total": ("total = 10\nround = 0.5\n", f"[points.{SLUG}]\nvalues = 20\n"),
+}
+
+
+def change(top: str, bottom: str) -> None:
+    write_course()
+    text = Path("headcheck.toml").read_text()
+    Path("headcheck.toml").write_text(f"{top}{text}{bottom}")
+
+
+REGRADE = ("regrade", "week-1", "--store", "c.db", "--course", "headcheck.toml")
+EXPORT = ("export", "week-1", "--store", "c.db", "--roster", "roster.csv", "--format")
+
+
+def mark_everybody(headcheck: Command) -> None:
+    headcheck("export", "week-1", "--store", "c.db", "--format", "marks", "--out", "marks.csv")
+    rows = list(csv.DictReader(io.StringIO(Path("marks.csv").read_text(encoding="utf-8-sig"))))
+    chance = random.Random(0)
+    with Path("marks.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, "report": chance.choice("0123456789")} for row in rows)
+    assert headcheck("mark", "week-1", "--from", "marks.csv", "--store", "c.db").code == 0
+
+
+def test_points_change_for_a_class_and_nothing_is_judged_again(
+    headcheck: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change("", f"[points.{SLUG}]\nvalues = 40\n")
+    write_groups(GROUPS)
+    people = "".join(f"{who},{who.title()} Doe,{who}@x.org\n" for who in STUDENTS)
+    Path("roster.csv").write_text(f"student_id,name,email\n{people}")
+    write_download("week-1", 0)
+    judged = count_judged(monkeypatch)
+    ran = headcheck(*grade("week-1"))
+    assert f"handed in nothing: {', '.join(sorted(ABSENT))}" in ran.err
+    assert len(judged) == 3, "equal bytes are judged once"
+    monkeypatch.setattr(runner, "grade_with_progress", refuse_to_judge)
+    mark_everybody(headcheck)
+    assert headcheck("override", "week-1/s30", "60", "--store", "c.db").code == 0
+    share = 60 / float(load_rows(headcheck, "week-1")["s30"]["max_score"])
+    for number, texts in enumerate(CHANGES.values()):
+        change(*texts)
+        before = load_rows(headcheck, "week-1")
+        shown = headcheck(*REGRADE, "--diff")
+        assert load_rows(headcheck, "week-1") == before, "it is only shown"
+        ran = headcheck(*REGRADE)
+        assert ran.out.replace(" gain", " would gain").replace(" lose", " would lose") == shown.out
+        assert "s30" not in ran.out and "s30 60 of" in ran.err
+        rows = load_rows(headcheck, "week-1")
+        [most] = {float(row["max_score"]) for row in rows.values()}
+        assert most in (100.0, 10.0) or number < 2
+        assert float(rows["s30"]["score"]) == pytest.approx(share * most, abs=0.005)
+        assert rows["s27"]["score"] == f"{most:g}", "excused, and right"
+        compare_exports(headcheck, rows, most, name=f"{number}")
+    compare_exports(headcheck, rows, 20.0, "--out-of", "20", name="scaled")
+
+
+def count_judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are judged from now on."""
+    judged, grade_all = list[str](), runner.grade_with_progress
+
+    def counting(*arguments: object) -> Iterator[GradedSubmission]:
+        for file, records in grade_all(*arguments):  # type: ignore[arg-type]  # as they came
+            judged.append(file.display_path)
+            yield file, records
+
+    monkeypatch.setattr(runner, "grade_with_progress", counting)
+    return judged
+
+
+def compare_exports(
+    headcheck: Command, rows: Mapping[str, Mapping[str, str]], most: float, *more: str, name: str
+) -> None:
+    """Every format has the points of the table, with 0 for who handed in nothing."""
+    write_sheets(most)
+    exported = headcheck(*EXPORT, "csv", *more).out
+    table = list(csv.DictReader(io.StringIO(exported, newline="")))
+    assert {float(row["max_score"]) for row in table} == {most}
+    expected = [float(row["score"]) for row in table]
+    assert len(expected) == len(rows) + len(ABSENT) == 40
+    for number, (form, options) in enumerate(list_exports("week-1")):
+        out = Path(f"{name}-{number}")
+        out.mkdir()
+        assert headcheck(*EXPORT, form, *options, *more, "--out", str(out)).code == 0, form
+        files = {each.name: each.read_bytes() for each in out.iterdir()}
+        found = read_scores(files, form, "week-1", most)
+        assert len(found) == len(rows) + len(ABSENT) * FORMATS[form].absent, form
+        assert sum(found) == pytest.approx(sum(expected), abs=0.01), form
+        _assert_same(found, expected, form)
+
+
+def _assert_same(found: Sequence[float], expected: Sequence[float], form: str) -> None:
+    """Students have the same points, in any order."""
+    without = [each for each in expected if each]
+    assert sorted(each for each in found if each) == pytest.approx(sorted(without), abs=0.01), form
+
+
+# ------------------------------------------------------------------------ sheets
+
+
+WORKSHEET = (
+    "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Feedback comments\n"
+    "Participant 1,A B,ada@x.org,,,{most},\n"
+)
+
+
+def test_a_worksheet_with_another_maximum_is_told_and_can_be_filled(headcheck: Command) -> None:
+    Path("class").mkdir()
+    Path("class/ada.py").write_text(RIGHT)
+    Path("roster.csv").write_text("student_id,email\nada,ada@x.org\n")
+    store = ("--store", "c.db")
+    headcheck("grade", "class", "--layout", "plain", *store, "--run", "w", "--exercise", SLUG)
+    own = compute_maximum(EXERCISE, None)
+    export = ("export", "w", *store, "--roster", "roster.csv", "--format", "moodle-worksheet")
+    Path("sheet.csv").write_text(WORKSHEET.format(most="50.00"))
+    ran = headcheck(*export, "--into", "sheet.csv")
+    assert ran.code == 2
+    assert f"ada has {own:g} points, and the sheet allows 50: scale the points" in ran.err
+    assert "--out-of 50" in ran.err
+    ran = headcheck(*export, "--into", "sheet.csv", "--out-of", "50")
+    assert (ran.code, ran.err) == (0, "") and ",50,50.00," in ran.out
+    Path("sheet.csv").write_text(WORKSHEET.format(most="400.00"))
+    ran = headcheck(*export, "--into", "sheet.csv")
+    assert ran.code == 0
+    remark = f"the sheet has a maximum of 400 points, and the run one of {own:g}: --out-of 400"
+    assert remark in ran.err
+    for wrong in ("0", "-5", "much"):
+        assert headcheck(*export, "--into", "sheet.csv", "--out-of", wrong).code == 2
