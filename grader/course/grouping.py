@@ -5,12 +5,12 @@ choose their names themselves.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headcheck.grader.course.intake.roster import Roster, Student, build_roster, normalise_id
-from headcheck.grader.course.policy import Policy, list_ids
+from headcheck.grader.course.policy import Policy, explain_no_team, list_ids
 from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.deadlines import Extension
 from headcheck.grader.report.groups import AloneRule
@@ -34,7 +34,9 @@ class Membership:
     people: Mapping[str, Student]
     """everybody who handed in anything, and all members, by id"""
     teams: Mapping[str, str]
-    """the id of what was handed in under the name of a group, by that name"""
+    """the group that the course file says hands in under an id, by that id"""
+    namesakes: Mapping[str, str]
+    """the group whose name somebody has as an id, by that id, if it is no team's"""
     problems: tuple[str, ...]
     """what is wrong with the groups, a line for each problem"""
     strangers: tuple[str, ...]
@@ -46,8 +48,9 @@ class Membership:
 
     def find_students(self, who: str) -> tuple[str, ...]:
         """Return whose id is exactly this, else whom one of the ids fits, in any case."""
-        found = self._roster.find_all(who)
-        return (who,) if who in self.people else tuple(student.id for student in found)
+        fitting = tuple(student.id for student in self._roster.find_all(who))
+        found = (who,) if who in self.people else fitting
+        return tuple(each for each in found if each not in self.teams)
 
 
 def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
@@ -59,7 +62,7 @@ def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
     people = {who: _make_student(file) for who, file in handed_in.items()}
     known = build_roster(people.values())
     groups: dict[str, list[str]] = {group.name: [] for group in policy.groups}
-    group_of, problems = dict[str, str](), list[str]()
+    group_of, problems = dict[str, str](), list(policy.refused)
     for group in policy.groups:
         for listed in group.members:
             member = _identify(listed, known)
@@ -71,12 +74,14 @@ def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
                 groups[first].append(member.id)
                 people.setdefault(member.id, replace(member, name=member.display_name))
     problems += [f"the group {name} is empty" for name, members in groups.items() if not members]
+    teams, no_teams = _find_teams(policy, handed_in, group_of)
     return Membership(
         {name: tuple(members) for name, members in groups.items()},
         group_of,
         people,
-        _find_teams(groups, [file for who, file in handed_in.items() if who not in group_of]),
-        tuple(dict.fromkeys(problems)),
+        teams,
+        _find_namesakes(groups, handed_in.keys() - teams.keys(), group_of),
+        tuple(dict.fromkeys([*problems, *no_teams])),
         tuple(who for who in group_of if who not in handed_in),
     )
 
@@ -91,22 +96,46 @@ def _identify(member: Student, known: Roster) -> Student:
     return found[0] if len(found) == 1 else member
 
 
-def _find_teams(groups: Iterable[str], others: Iterable[GradedFile]) -> dict[str, str]:
-    """Return what was handed in under a group's name, as in a repository or a folder of a team.
+def _find_teams(
+    policy: Policy, handed_in: Mapping[str, GradedFile], group_of: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the groups that handed in under ids of their own, by id, and why others did not.
 
-    GitHub writes `Team Blue` as `team-blue`. Where a system names a person, it is no team.
+    Only the course file names such ids. Where a system names a person, it is no team.
     """
-    unnamed = {normalise_id(each.student): each.student for each in others if not _has_name(each)}
-    spellings = {name: (normalise_id(name), _make_slug(name)) for name in groups}
-    found = {
-        name: next((unnamed[each] for each in both if each in unnamed), None)
-        for name, both in spellings.items()
-    }
-    return {name: team for name, team in found.items() if team is not None}
+    teams, problems = dict[str, str](), list[str]()
+    for group in (each for each in policy.groups if each.team):
+        who = _find_spelling(group.team, handed_in)
+        if who not in handed_in:
+            continue
+        if who in group_of or _has_name(handed_in[who]):
+            problems.append(explain_no_team(f"{who} ({handed_in[who].name})", group.name))
+        else:
+            teams[who] = group.name
+    return teams, problems
+
+
+def _find_spelling(wanted: str, ids: Collection[str]) -> str:
+    """Return the id as somebody handed in under it, if only one of the ids can be meant."""
+    alike = [each for each in ids if normalise_id(each) == normalise_id(wanted)]
+    return alike[0] if wanted not in ids and len(alike) == 1 else wanted
 
 
 def _has_name(file: GradedFile) -> bool:
     return file.name not in ("", file.student) or bool(file.email)
+
+
+def _find_namesakes(
+    groups: Iterable[str], ids: Iterable[str], group_of: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the groups of which others have the name as an id, by id.
+
+    GitHub writes `Team Blue` as `team-blue`.
+    """
+    spelled = {spelling: name for name in groups for spelling in (_make_slug(name), name)}
+    named = {normalise_id(spelling): name for spelling, name in spelled.items() if spelling}
+    found = ((who, named.get(normalise_id(who))) for who in sorted(ids))
+    return {who: name for who, name in found if name and name != group_of.get(who)}
 
 
 def _make_slug(name: str) -> str:
@@ -125,7 +154,8 @@ def share_answers(
         own, shared = _find_shared(answers, name, membership)
         if shared:
             yield from ((who, _apply_rule(own.get(who, ()), shared, rule)) for who in members)
-    grouped = {*membership.group_of, *membership.teams.values()}
+    shared_of = {who for who, name in membership.teams.items() if membership.groups[name]}
+    grouped = {*membership.group_of, *shared_of}
     yield from ((who, each) for who, each in answers.items() if who not in grouped)
 
 
@@ -142,11 +172,11 @@ def _find_shared(
 ) -> tuple[Answers, Sequence[Answer]]:
     """Return what the members of a group handed in, and what counts for the group.
 
-    That is what was handed in under the group's name, or else by one of the members.
+    That is what the group handed in under an id of its own, or else what one of the members did.
     """
     own = {who: answers[who] for who in membership.groups[name] if who in answers}
-    named = answers.get(membership.teams.get(name, ""), ())
-    return own, named or (_choose_shared(own) if own else ())
+    team = next((who for who, group in membership.teams.items() if group == name), "")
+    return own, answers.get(team, ()) or (_choose_shared(own) if own else ())
 
 
 def _apply_rule(
@@ -190,11 +220,15 @@ def _get_contents(answers: Sequence[Answer]) -> frozenset[tuple[str, str]]:
 def list_extensions(
     extensions: Iterable[Extension], membership: Membership
 ) -> dict[str, list[Extension]]:
-    """Return the extensions of each student: own ones, and those of the group."""
+    """Return the extensions of each student: own ones, and those of the group.
+
+    What is an id and the name of a group is the student's.
+    """
     granted: dict[str, list[Extension]] = {}
     for each in extensions:
-        alone = membership.find_students(each.who)
-        for who in {*membership.groups.get(each.who, ()), *alone}:
+        members = () if each.of_group is False else membership.groups.get(each.who, ())
+        alone = () if each.of_group else membership.find_students(each.who)
+        for who in alone or members:
             granted.setdefault(who, []).append(each)
     return granted
 

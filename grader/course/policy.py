@@ -3,13 +3,14 @@
 No verdict depends on it, so that it can be changed after grading.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headcheck.grader.course.intake.group_file import read_groups
-from headcheck.grader.course.intake.roster import Roster, Student
+from headcheck.grader.course.intake.roster import Roster, Student, normalise_id
 from headcheck.grader.report.course_file import CourseFile
-from headcheck.grader.report.deadlines import Deadline
+from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.groups import AloneRule, GroupSettings
 from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.rubric import Rubric, Rubrics
@@ -21,6 +22,8 @@ class Group:
 
     name: str
     members: tuple[Student, ...]
+    team: str = ""
+    """the id under which the group hands in, if the course file names one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Policy:
     """what people mark by hand, by exercise"""
     language: str = SOURCE
     """the code of the language in which students read"""
+    refused: tuple[str, ...] = ()
+    """what the course file says of teams and cannot count, a line each"""
 
 
 NO_POLICY = Policy()
@@ -45,19 +50,50 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
     Raises RosterError if the file with the groups cannot be read.
     """
     listed = _list_members(rules.groups)
-    groups = tuple(
-        Group(name, tuple(_find_listed(each, roster) for each in members))
-        for name, members in listed.items()
-    )
+    members = {
+        name: tuple(_find_listed(each, roster) for each in group) for name, group in listed.items()
+    }
+    people = itertools.chain(roster.students, *members.values())
+    ids = {normalise_id(each) for student in people for each in list_ids(student)}
+    refused = _refuse_teams(rules.groups.teams, members, ids)
+    teams = {name: who for name, who in rules.groups.teams.items() if name not in refused}
+    groups = tuple(Group(name, each, teams.get(name, "")) for name, each in members.items())
     deadline = rules.deadlines.get(run)
     if deadline is not None:
-        found = [
-            replace(each, who=each.who if each.who in listed else _find_listed(each.who, roster).id)
-            for each in deadline.extensions
-        ]
+        found = (_find_extended(each, listed, ids, roster) for each in deadline.extensions)
         deadline = replace(deadline, extensions=tuple(found))
     rubrics = {slug: _find_weighted(each, roster) for slug, each in rules.rubrics.items()}
-    return Policy(deadline, groups, rules.groups.alone, rubrics, rules.language)
+    said = tuple(refused.values())
+    return Policy(deadline, groups, rules.groups.alone, rubrics, rules.language, said)
+
+
+def _refuse_teams(
+    teams: Mapping[str, str], groups: Collection[str], students: Collection[str]
+) -> dict[str, str]:
+    """Return why the id of a team cannot be one, by the name of the group."""
+    refused = {}
+    for name, who in teams.items():
+        if name not in groups:
+            refused[name] = f"[teams] has {name}, but there is no such group"
+        elif normalise_id(who) in students:
+            refused[name] = explain_no_team(who, name)
+    return refused
+
+
+def explain_no_team(who: str, group: str) -> str:
+    """Say that an id is a student's, although the course file says that it is a group's."""
+    return f"{who} is a student, so [teams] cannot give their work to the group {group}"
+
+
+def _find_extended(
+    extension: Extension, groups: Collection[str], students: Collection[str], roster: Roster
+) -> Extension:
+    """Return an extension with the roster's id; a group of that name has it if no student does."""
+    who = extension.who
+    if who not in groups or normalise_id(who) in students:
+        of_group = False if who in groups else None
+        return replace(extension, who=_find_listed(who, roster).id, of_group=of_group)
+    return replace(extension, of_group=True if roster else None)
 
 
 def explain_missing_deadline(rules: CourseFile, run: str) -> str:

@@ -25,6 +25,10 @@ COUNTS = {
 }
 MAX_NAMED = 10
 """the largest number of students without a time who are named"""
+NAMESAKES = (
+    "named like a group, but their work is their own, "
+    "unless [teams] of the course file gives it to the group"
+)
 Remark = tuple[str, tuple[str, ...]]
 """a remark, and whom it is about"""
 
@@ -37,8 +41,8 @@ def describe_policy(
     yield from (("groups", (problem,)) for problem in membership.problems)
     unknown = [who for who in membership.strangers if not roster.match(who)]
     yield "in a group, but on no roster, and nobody handed in as", tuple(unknown)
-    teams = tuple(team for team in membership.teams.values() if roster.match(team))
-    yield "on the roster, but named like a group, so their work is the group's", teams
+    both = tuple(f"{who} (the group {group})" for who, group in membership.namesakes.items())
+    yield NAMESAKES, both
     answers = collect_answers(stored).values()
     alone = dict.fromkeys(who for each in answers for who in list_alone(each, membership))
     listed = tuple(f"{who} ({membership.group_of[who]})" for who in alone)
@@ -47,11 +51,21 @@ def describe_policy(
     strangers = list_weighted_strangers(find_weighted(policy.rubrics, membership), answered)
     yield "in [weights], and without a result there", strangers
     if policy.deadline is not None:
+        own = tuple(_find_own(policy.deadline, membership))
+        yield "extensions of a student, and not of the group with the same name", own
         yield (
             "extensions for nobody that is known",
             _find_nobody(policy.deadline, membership, roster),
         )
         yield from _describe_times(results)
+
+
+def _find_own(deadline: Deadline, membership: Membership) -> Iterator[str]:
+    """Yield the names of groups under which a student has an extension."""
+    named = (each for each in deadline.extensions if each.who in membership.groups)
+    for each in named:
+        if each.of_group is False or (not each.of_group and membership.find_students(each.who)):
+            yield each.who
 
 
 def _find_nobody(deadline: Deadline, membership: Membership, roster: Roster) -> tuple[str, ...]:

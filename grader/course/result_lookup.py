@@ -1,5 +1,6 @@
 """Read from a store a run's results (all, those that students may see, or one) and its code."""
 
+from headcheck.grader.course.grouping import assign_groups
 from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
 from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.database import StoreError
@@ -49,7 +50,19 @@ def load_student_results(store: Store, name: str, student: str) -> list[Exercise
     results = [each for each in load_results(store, name) if each.student == student]
     if not results:
         store.load_student_files(name, student)  # raises, and suggests another id
+        raise StoreError(f"{name}/{student}: {_explain_no_result(store, name, student)}")
     return results
+
+
+def _explain_no_result(store: Store, name: str, student: str) -> str:
+    """Say why somebody has files and no result: they are a group's, or no verdict is stored."""
+    policy = store.load_newest_run(name).manifest.policy
+    membership = assign_groups(policy, store.load_graded_files(name))
+    group = membership.teams.get(student)
+    if group is None:
+        return "no verdict is stored for these files; grade them again"
+    members = ", ".join(membership.groups[group])
+    return f"is the id of the group {group}; name one of its members: {members}"
 
 
 def find_result(store: Store, name: str, student: str, exercise: str | None) -> ExerciseResult:

@@ -34,7 +34,7 @@ from headcheck.exercises.contract_file import CONTRACT_FILE, MOST_POINTS
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
 from headcheck.grader.report.deadlines import Deadline, read_deadlines
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
-from headcheck.grader.report.groups import NO_GROUPS, AloneRule, GroupSettings, read_groups
+from headcheck.grader.report.groups import NO_GROUPS, GroupSettings, read_groups
 from headcheck.grader.report.languages import SOURCE, UnknownLanguage, find_language
 from headcheck.grader.report.points import SLIP, Points, list_groups
 from headcheck.grader.report.render.sanitise import sanitise_line
@@ -58,7 +58,7 @@ from headcheck.properties.terms.group import PropertyGroup
 COURSE_FILE = "headcheck.toml"
 KEYS = (
     *("round", "total", "feedback", "language", "thorough", "points", "rubric", "weights"),
-    *("deadlines", "groups", "alone"),
+    *("deadlines", "groups", "teams", "alone"),
 )
 MAX_BYTES = 1 << 16
 """far more than a file needs, even with the groups of a class of a thousand"""
@@ -151,7 +151,7 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         thorough=thorough if isinstance(thorough, frozenset) else frozenset(),
         rubrics=_read_rubrics(table, place, exercise),
         deadlines=read_deadlines(table.get("deadlines", {}), place.enter("deadlines")),
-        groups=read_groups(table.get("groups", {}), table.get("alone", AloneRule.GROUP), place),
+        groups=read_groups(table, place),
         path=path,
     )
     total = table.get("total")

@@ -73,6 +73,8 @@ class Extension:
     due: datetime | None = None
     added: timedelta | None = None
     """one of the two is set"""
+    of_group: bool | None = None
+    """whether it is a group's or a student's; None if only the submissions can show that"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,13 +209,6 @@ def test_a_rule_decides_for_members_who_also_handed_in_alone(handed: Any) -> Non
         assert about == ("s2 (blue)", "s3 (blue)")
 
 
-def test_a_team_hands_in_under_its_own_name(handed: Any) -> None:
-    policy = make_policy_of(("Team Blue", "s1 s2"), ("17", "s3 s4"))
-    files = [handed("team-blue", 50), handed("s1", 100), handed("17", 100, name="Eve", days=1)]
-    assert scores_of(policy, *files) == {"s1": 50.0, "s2": 50.0, "17": 100.0}
-    assert scores_of(policy, handed("17", 50)) == {"s3": 50.0, "s4": 50.0}
-
-
 def test_exercises_of_a_group_may_come_from_several_members(
     handed: Any, record: MakeRecord
 ) -> None:
@@ -349,15 +342,6 @@ def test_a_file_without_groups_is_refused(tmp_path: Path, text: str, problem: st
 def test_a_file_without_an_end_or_a_name_is_refused(path: str, problem: str) -> None:
     with pytest.raises(RosterError, match=problem):
         read_groups(Path(path))
-
-
-def test_a_student_on_the_roster_with_a_group_s_name_is_told(handed: Any) -> None:
-    policy = make_policy_of(("blue", "s1 s2"))
-    files = [handed("blue", points=50.0), handed("s1")]
-    for known in ("blue", "s9"):
-        said = describe_policy(policy, files, (), build_roster([Student(known)]))
-        told = "on the roster, but named like a group, so their work is the group's"
-        assert dict(said)[told] == (("blue",) if known == "blue" else ())
 
 
 def test_weights_are_of_students_by_any_id_and_of_nobody_are_told(

@@ -255,7 +255,8 @@ def test_two_regrades_at_once_give_what_one_of_them_gives(
 def test_the_code_of_a_team_is_exported_without_names(headcheck: Command) -> None:
     """What a team handed in has an id that is no student's."""
     rubric = f"[rubric.{SLUG}]\nstyle = {{ points = 4 }}\n"
-    Path("headcheck.toml").write_text(f'{rubric}[groups]\ns1 = ["s3", "s5"]\n')
+    groups = '[groups]\nred = ["s3", "s5"]\n[teams]\nred = "s1"\n'
+    Path("headcheck.toml").write_text(rubric + groups)
     graded(headcheck)
     to_export = ("export", "week-1", "--store", "c.db", "--anonymous", "--format")
     assert headcheck(*to_export, "code", "--out", "code")[0] == 0
