@@ -19,11 +19,12 @@ from headcheck.grader.grading.stated_roles import parse_roles
 from headcheck.grader.grading.worker_pool import (
     GradedSubmission,
     Sandbox,
+    Supply,
     create_sandbox,
 )
 from headcheck.grader.reading import submission
 from headcheck.grader.reading.notebook_lines import find_file_line
-from headcheck.grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
+from headcheck.grader.reading.submission import SubmissionNotFound, UnreadableSubmission
 from headcheck.grader.report.course_file import NO_COURSE_FILE, CourseFile
 from headcheck.grader.report.feedback import Feedback, redact_report
 from headcheck.grader.report.languages import ENGLISH, Language
@@ -59,6 +60,7 @@ __all__ = [
     "save_report",
     "show_grades",
     "show_report",
+    "tell_waiting",
     "watch_file",
     "write_report",
 ]
@@ -145,7 +147,7 @@ def grade_paths(
 
 
 def grade_with_progress(
-    server: Sandbox, found: Sequence[Submission], settings: Settings
+    server: Sandbox, found: Supply, settings: Settings
 ) -> Iterator[GradedSubmission]:
     """Yield every file with its records, and show on standard error how many there are.
 
@@ -166,6 +168,11 @@ def grade_with_progress(
         if len(found) > 1:
             _print_line(f"{number}/{len(found)} {file.display_path}", records)
         yield file, records
+
+
+def tell_waiting(count: int) -> None:
+    """Say on standard error that other commands are grading what is left."""
+    click.echo(f"waiting for {count} that other commands are grading", err=True)
 
 
 def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:

@@ -5,6 +5,8 @@ is graded. So an interrupted command can simply be repeated, and unchanged files
 twice.
 """
 
+import itertools
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from headcheck.grader import run
 from headcheck.grader.course.intake.gather import Intake, SubmittedFile
 from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.store import bundle, manifest
+from headcheck.grader.course.store.claims import Claims
 from headcheck.grader.course.store.manifest import Manifest
 from headcheck.grader.course.store.records import (
     FileContent,
@@ -41,6 +44,9 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.grader_side.launch import Zygote
 from headcheck.grader.seed import SeedKind
 
+POLL_S = 0.5
+"""how often a command looks whether what others have taken is done or free"""
+
 
 @dataclass(frozen=True, slots=True)
 class ContentGroup:
@@ -48,6 +54,15 @@ class ContentGroup:
 
     content: FileContent
     submitted_files: tuple[SubmittedFile, ...]
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there are bytes to grade."""
+        return self.content.kind != "none"
+
+
+GradedGroup = tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]
+"""a group with its bytes, its records, and how its submission was confined"""
 
 
 def grade(
@@ -84,15 +99,13 @@ def grade(
     store.link_judgements(
         begun, [(file, known[g.content.key]) for g in graded for file in g.submitted_files]
     )
-    for group, records, sandbox in grade_groups(
-        [each for each in groups if each.content.key not in known],
-        settings,
-        trusted,
-        ahead,
-    ):
-        if sandbox is not None and sandbox != begun.manifest.sandbox:
-            begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
-        store.save_judgement(begun, key, group.content, group.submitted_files, records)
+    todo = [each for each in groups if each.content.key not in known]
+    with store.open_claims(key) as claims:
+        for group, records, sandbox in share_groups(claims, todo, settings, trusted, ahead):
+            if sandbox is not None and sandbox != begun.manifest.sandbox:
+                begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
+            store.save_judgement(begun, key, group.content, group.submitted_files, records)
+    store.link_judged(begun, [(g.content.key, file) for g in todo for file in g.submitted_files])
     store.remove_superseded(begun, intake.submitted_files)
     students = {each.student.id for each in intake.submitted_files}
     return build_report(begun, (e for e in store.load_graded_files(name) if e.student in students))
@@ -156,15 +169,64 @@ def _read_content(submitted_file: SubmittedFile, limit: int) -> tuple[FileConten
     return make_missing_content(problem), problem
 
 
+@dataclass(frozen=True, slots=True)
+class _Supply:
+    """Submissions that are taken when they can be graded."""
+
+    count: int
+    taken: Iterator[Submission]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Submission]:
+        return self.taken
+
+
+def share_groups(
+    claims: Claims,
+    groups: Sequence[ContentGroup],
+    settings: Settings,
+    trusted: bool,
+    ahead: Zygote | None = None,
+) -> Iterator[GradedGroup]:
+    """Yield the groups that no other command grades, each with its records to be saved.
+
+    What others have taken is waited for: if they are lost, it can be taken here. So at the end all
+    groups are graded, here or by others.
+    """
+    unreadable = [each for each in groups if not each.is_readable]
+    yield from grade_groups(unreadable, settings, trusted)
+    waiting = {each.content.key: each for each in groups if each.is_readable}
+    claims.announce(waiting)
+    told = False
+    while claims.waiting:
+        if (first := claims.take()) is not None:
+            left = [waiting[first], *(waiting[key] for key in claims.waiting.values())]
+            taken = (waiting[key] for key in itertools.chain([first], iter(claims.take, None)))
+            for graded in grade_groups(left, settings, trusted, ahead, taken):
+                yield graded
+                claims.finish(graded[0].content.key)  # whoever got it has saved it
+            claims.release()  # what changed while it was graded
+            ahead = None
+        elif claims.waiting:
+            if not told:
+                run.tell_waiting(len(claims.waiting))
+            told = True
+            time.sleep(POLL_S)
+
+
 def grade_groups(
     groups: Sequence[ContentGroup],
     settings: Settings,
     trusted: bool,
     ahead: Zygote | None = None,
-) -> Iterator[tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]]:
+    taken: Iterator[ContentGroup] | None = None,
+) -> Iterator[GradedGroup]:
     """Yield each group with its bytes and its records, as soon as it is graded.
 
-    The bytes of a group are read a second time for this, because the bytes of a whole class do not
+    `taken` yields the groups that are to be graded, when they can be; without it, all are. The
+    bytes of a group are read a second time for this, because the bytes of a whole class do not
     fit into memory. A file that has changed in the meantime is skipped; repeating the command
     grades it.
     """
@@ -172,7 +234,7 @@ def grade_groups(
     readable: dict[Submission, ContentGroup] = {}
     for group in groups:
         first = group.submitted_files[0]
-        if first.submission is None or group.content.kind == "none":
+        if first.submission is None or not group.is_readable:
             problem = _read_content(first, limit)[1]
             yield group, [_make_unreadable_record(first, problem, settings)], None
         else:
@@ -185,7 +247,10 @@ def grade_groups(
     ):
         level = server.isolation_level
         sandbox = SandboxRecord(level.name, level.layers, level.summary)
-        for graded_file, records in run.grade_with_progress(server, list(readable), settings):
+        chosen = groups if taken is None else taken
+        files = (each.submitted_files[0].submission for each in chosen)
+        supply = _Supply(len(readable), (each for each in files if each in readable))
+        for graded_file, records in run.grade_with_progress(server, supply, settings):
             group = readable[graded_file]
             content, _ = _read_content(group.submitted_files[0], limit)
             if content.digest == group.content.digest:

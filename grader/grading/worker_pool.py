@@ -18,12 +18,14 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -52,6 +54,17 @@ MIN_SUBMISSIONS_PER_WORKER = 4
 
 SPAWN_CONTEXT = multiprocessing.get_context("spawn")
 WORKER_ENTRY_POINT = "headcheck.grader.grading.worker_pool:begin"
+
+
+class Supply(Protocol):
+    """Submissions to grade; they may be taken one by one, when somebody is free to grade them."""
+
+    def __len__(self) -> int:
+        """Return how many there are at most."""
+
+    def __iter__(self) -> Iterator[Submission]:
+        """Yield them."""
+
 
 Sandbox = ServerHandle | UnconfinedSandbox
 GradedSubmission = tuple[Submission, list[SubmissionRecord]]
@@ -109,14 +122,15 @@ def pin_to_processor(processor: int) -> None:
 
 def grade_all(
     sandbox: Sandbox,
-    found: Sequence[Submission],
+    found: Supply,
     settings: Settings,
     emit: Listener = ignore,
 ) -> Generator[GradedSubmission, None, None]:
     """Yield all submissions in order, each with its records once all before it are graded.
 
-    With one job, this process and its sandbox grade, and emit events. With several jobs, the same
-    number of workers grade. Raises SandboxError and internal errors.
+    The next submission is taken when a worker is free. With one job, this process and its sandbox
+    grade, and emit events. With several jobs, the same number of workers grade. Raises SandboxError
+    and internal errors.
     """
     jobs = settings.jobs or choose_worker_count(len(found))
     if jobs == 1:
@@ -130,10 +144,26 @@ def grade_all(
     pool = WorkerPool([Worker(settings, trusted, own, zygote) for own in assign_processors(jobs)])
     with contextlib.closing(pool), ThreadPoolExecutor(jobs) as threads:
         try:
-            yield from zip(found, threads.map(pool.grade, found), strict=True)
+            yield from _grade_in_order(pool, threads, found)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             pool.dismiss("the run was broken off")
+
+
+def _grade_in_order(
+    pool: "WorkerPool", threads: ThreadPoolExecutor, found: Supply
+) -> Iterator[GradedSubmission]:
+    """Keep all workers busy, and yield what is graded in the order in which it was taken."""
+    begun: deque[tuple[Submission, Future[list[SubmissionRecord]]]] = deque()
+    for submission in found:
+        begun.append((submission, threads.submit(pool.grade, submission)))
+        while len(open_ := [each for _, each in begun if not each.done()]) == len(pool.workers):
+            wait(open_, return_when=FIRST_COMPLETED)
+        while begun and begun[0][1].done():
+            first, records = begun.popleft()
+            yield first, records.result()
+    for submission, records in begun:
+        yield submission, records.result()
 
 
 @dataclass(frozen=True)

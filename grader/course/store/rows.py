@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Select, Table, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from headcheck.grader.course.intake.gather import SubmittedFile
@@ -36,8 +36,25 @@ def _build_insert(connection: Connection, table: Table) -> Any:
 
 def insert_if_absent(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert a row unless it exists; return whether it was inserted."""
-    added = _build_insert(connection, table).values(row).on_conflict_do_nothing()
-    return connection.execute(added.returning(*table.primary_key)).first() is not None
+    return insert_absent(connection, table, [row]) == 1
+
+
+def insert_absent(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Insert the rows that do not exist; return how many were inserted."""
+    added = _build_insert(connection, table).values(rows).on_conflict_do_nothing()
+    return len(connection.execute(added.returning(*table.primary_key)).all())
+
+
+def select_judged(key: str) -> Select[Any]:
+    """Return the query for all judgements under these settings: content, kind and id."""
+    columns = select(judgements.c.content, judgements.c.kind, judgements.c.id)
+    return columns.where(judgements.c.key == key)
+
+
+def select_settled(key: str) -> Select[Any]:
+    """Return the query for those of them that have a verdict."""
+    unsettled = select(verdicts.c.judgement).where(verdicts.c.status == NOT_JUDGED)
+    return select_judged(key).where(judgements.c.id.not_in(unsettled))
 
 
 def save_judgement(

@@ -93,6 +93,11 @@ verdicts = Table(
     Column("diagnosis", Text),  # the first diagnosed mistake
     Column("record", CleanText, nullable=False),  # a SubmissionRecord of docs/report-format.md
 )
+tasks = Table(  # what commands have yet to judge: see claims.py
+    "tasks",
+    METADATA,
+    Column("digest", DIGEST, primary_key=True),  # of content, kind and key
+)
 submissions = Table(
     "submissions",
     METADATA,

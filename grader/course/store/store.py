@@ -8,16 +8,17 @@ with the rest.
 import difflib
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, select, update
 
 from headcheck.grader.course.intake.gather import SubmittedFile
 from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.store import database
+from headcheck.grader.course.store.claims import Claims, open_claims
 from headcheck.grader.course.store.database import LOCK_ID, StoreError, begin_write
 from headcheck.grader.course.store.manifest import Manifest, decode, encode
 from headcheck.grader.course.store.records import (
@@ -37,6 +38,8 @@ from headcheck.grader.course.store.rows import (
     load_records,
     make_graded_file,
     save_judgement,
+    select_judged,
+    select_settled,
     split_batches,
 )
 from headcheck.grader.course.store.schema import (
@@ -48,10 +51,9 @@ from headcheck.grader.course.store.schema import (
     runs,
     secrets,
     submissions,
-    verdicts,
 )
 from headcheck.grader.report.feedback import Feedback
-from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.records import SubmissionRecord
 
 T = TypeVar("T")
 
@@ -119,12 +121,16 @@ class Store:
 
         A judgement without a verdict is left out, so that its file is graded again.
         """
-        columns = select(judgements.c.content, judgements.c.kind, judgements.c.id)
-        unsettled = select(verdicts.c.judgement).where(verdicts.c.status == NOT_JUDGED)
-        settled = (judgements.c.key == key) & judgements.c.id.not_in(unsettled)
+        return self._load_ids(select_settled(key))
+
+    def _load_ids(self, query: Select[Any]) -> dict[tuple[str, str], int]:
         with self.engine.connect() as connection:
-            rows = connection.execute(columns.where(settled))
+            rows = connection.execute(query)
             return {(content, kind): id_ for content, kind, id_ in rows}
+
+    def open_claims(self, key: str) -> AbstractContextManager[Claims]:
+        """Return claims to files that other commands may grade at the same time."""
+        return open_claims(self.engine, key)
 
     def save_judgement(
         self,
@@ -171,6 +177,11 @@ class Store:
         """Link files of a run to judgements that exist already."""
         with begin_write(self.engine) as connection:
             link_judgements(connection, run, list(linked))
+
+    def link_judged(self, run: Run, files: Iterable[tuple[tuple[str, str], SubmittedFile]]) -> None:
+        """Link files, given with their contents, to what other commands have judged meanwhile."""
+        ids = self._load_ids(select_judged(run.manifest.key))
+        self.link_judgements(run, [(file, ids[key]) for key, file in files if key in ids])
 
     def remove_superseded(self, run: Run, submitted_files: Iterable[SubmittedFile]) -> None:
         """Remove these students' other files from the run: earlier attempts, withdrawn files."""

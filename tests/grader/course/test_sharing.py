@@ -1,0 +1,284 @@
+"""Commands that grade the same submissions at once: nothing twice, nothing lost. A fake judge."""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.course import grading
+from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+from headcheck.grader.course.store import claims as claims_module
+from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.claims import Claims, open_claims
+from headcheck.grader.course.store.database import open_engine
+from headcheck.grader.course.store.store import open_store
+from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import Report
+from tests.grader.course.test_course import forked
+
+SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
+WITHIN_S = 60.0
+
+
+def grade(store_url: str, *folders: Path, chosen: Settings = SETTINGS) -> Report:
+    with (
+        open_store(store_url, create=True) as store,
+        gather_submissions([str(each) for each in folders], IntakeOptions()) as intake,
+    ):
+        return grading.grade(store, intake, chosen, "week 1", attempts="latest", trusted=False)
+
+
+def write_class(folder: Path, count: int, first: int = 0) -> Path:
+    folder.mkdir()
+    for i in range(first, first + count):
+        (folder / f"s{i:02}.py").write_text(f"50 number {i}")
+    return folder
+
+
+class Gate:
+    """A judge that says what it has in hand, and finishes nothing until the gate is open."""
+
+    def __init__(self, fake_grader: Any, folder: Path) -> None:
+        self.judge = fake_grader.grade
+        self.folder = folder
+        folder.mkdir()
+
+    def grade(
+        self, server: object, found: Any, chosen: Settings, *emit: Any
+    ) -> Iterator[tuple[Submission, Any]]:
+        for each in found:
+            (self.folder / f"{os.getpid()} {each.path.stem}").touch()
+            wait_for(lambda: (self.folder / "open").exists())
+            yield from self.judge(server, [each], chosen, *emit)
+
+    def get_in_hand(self) -> dict[int, str]:
+        """What each process has taken, which is one file before the gate opens."""
+        taken = [each.name.split() for each in self.folder.glob("* *")]
+        assert len({pid for pid, _ in taken}) == len(taken) or (self.folder / "open").exists()
+        return {int(pid): name for pid, name in taken}
+
+    def open(self) -> None:
+        (self.folder / "open").touch()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def gate(fake_grader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    made = Gate(fake_grader, tmp_path / "gate")
+    monkeypatch.setattr(worker_pool, "grade_all", made.grade)
+    monkeypatch.setattr(grading, "POLL_S", 0.05)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the killed ones leave folders
+    return made
+
+
+def wait_for_all(pids: Sequence[int]) -> None:
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+# ------------------------------------------------------------------------ processes
+
+
+def test_two_of_four_are_killed_and_nothing_is_twice_and_nothing_lost(
+    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+) -> None:
+    folder = write_class(tmp_path / "class", 24)
+    machines = [forked(lambda: grade(store_url, folder)) for _ in range(4)]
+    wait_for(lambda: len(gate.get_in_hand()) == 4)
+    in_hand = gate.get_in_hand()
+    assert len(set(in_hand.values())) == 4, "each has another file"
+    for pid in machines[:2]:
+        kill(pid)
+    gate.open()
+    wait_for_all(machines[2:])
+    texts = Counter(fake_grader.graded_texts)
+    assert texts == Counter(f"50 number {i}" for i in range(24)), "each is judged once"
+    with open_store(store_url) as store:
+        [only] = store.list_runs()
+        assert len(store.load_judgement_ids(only.manifest.key)) == 24
+        stored = store.load_graded_files("week 1")
+        assert [each.student for each in stored] == [f"s{i:02}" for i in range(24)]
+        assert all(len(each.records) == 1 for each in stored)
+    again = grade(store_url, folder)
+    assert len(again.submissions) == 24 and Counter(fake_grader.graded_texts) == texts
+
+
+def test_the_last_one_waits_for_a_file_in_hand_and_takes_it_over(
+    store_url: str,
+    tmp_path: Path,
+    fake_grader: Any,
+    gate: Gate,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = write_class(tmp_path / "class", 1)
+    first = forked(lambda: grade(store_url, folder))
+    wait_for(lambda: len(gate.get_in_hand()) == 1)
+    second = forked(lambda: grade(store_url, folder))
+    said = ""
+
+    def is_told() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "waiting for 1 that other commands are grading\n" in said
+
+    wait_for(is_told)
+    kill(first)
+    gate.open()
+    wait_for_all([second])
+    assert said.count("waiting") == 1
+    assert fake_grader.graded_texts == ["50 number 0"]
+
+
+def test_everybody_s_report_is_on_the_whole_class(
+    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+) -> None:
+    folder = write_class(tmp_path / "class", 6)
+
+    def check() -> None:
+        assert len(grade(store_url, folder).submissions) == 6
+
+    machines = [forked(check) for _ in range(3)]
+    wait_for(lambda: len(gate.get_in_hand()) == 3)
+    gate.open()
+    wait_for_all(machines)
+    assert len(fake_grader.graded_texts) == 6
+
+
+def test_files_of_one_part_that_are_like_those_of_another_are_linked(
+    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+) -> None:
+    parts = [write_class(tmp_path / "one", 3), write_class(tmp_path / "two", 3, 3)]
+    (parts[1] / "copy.py").write_text("50 number 0")
+    machines = [forked(lambda part=part: grade(store_url, part)) for part in parts]  # type: ignore[misc]
+    wait_for(lambda: len(gate.get_in_hand()) == 2)
+    gate.open()
+    wait_for_all(machines)
+    assert sorted(fake_grader.graded_texts) == [f"50 number {i}" for i in range(6)]
+    with open_store(store_url) as store:
+        assert len(store.load_graded_files("week 1")) == 7
+
+
+def test_what_the_machine_was_too_busy_for_is_tried_once_by_each_and_keeps_nobody_waiting(
+    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+) -> None:
+    folder = write_class(tmp_path / "class", 4)
+    fake_grader.busy = {"s00", "s01", "s02", "s03"}
+    machines = [forked(lambda: grade(store_url, folder)) for _ in range(2)]
+    wait_for(lambda: len(gate.get_in_hand()) == 2)
+    gate.open()
+    wait_for_all(machines)
+    assert max(Counter(fake_grader.graded_texts).values()) <= 2
+    fake_grader.busy = set()
+    assert [each.score for each in grade(store_url, folder).submissions] == [50.0] * 4
+
+
+def test_a_file_that_changes_meanwhile_keeps_nobody_waiting(
+    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+) -> None:
+    folder = write_class(tmp_path / "class", 2)
+    machines = [forked(lambda: grade(store_url, folder)) for _ in range(2)]
+    wait_for(lambda: len(gate.get_in_hand()) == 2)
+    for path in folder.iterdir():
+        path.write_text("100 at last")
+    gate.open()
+    wait_for_all(machines)
+    assert [each.score for each in grade(store_url, folder).submissions] == [100.0] * 2
+
+
+# ------------------------------------------------------------------------ claims
+
+
+def test_a_content_that_was_judged_before_it_was_announced_is_not_taken(
+    store_url: str, tmp_path: Path, fake_grader: Any
+) -> None:
+    """Another command may save a judgement after this one has looked for it."""
+    folder = write_class(tmp_path / "class", 2)
+    grade(store_url, folder)
+    with open_store(store_url) as store:
+        key = store.list_runs()[0].manifest.key
+        judged = list(store.load_judgement_ids(key))
+        with store.open_claims(key) as claims:
+            claims.announce([*judged, ("other", "py")])
+            assert (claims.take(), claims.take()) == (("other", "py"), None)
+            assert claims.waiting == {}
+
+
+def take_elsewhere(store_url: str, contents: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What another process can take at the moment; it gives everything back."""
+    reading, writing = os.pipe()
+
+    def take() -> None:
+        with open_engine(store_url) as engine, open_claims(engine, "key") as claims:
+            claims.announce(contents)
+            taken = [each[0] for each in iter(claims.take, None)]
+            os.write(writing, " ".join(taken).encode())
+
+    assert os.waitpid(forked(take), 0)[1] == 0
+    os.close(writing)
+    said = os.read(reading, 1 << 12).decode()
+    os.close(reading)
+    return [(each, "py") for each in said.split()]
+
+
+def test_claims_are_taken_finished_and_left_to_others(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims_module, "BATCH", 2)
+    wanted = [(f"c{i}", "py") for i in range(5)]
+    with open_engine(store_url, create=True) as engine, open_claims(engine, "key") as claims:
+        claims.announce(wanted)
+        assert [claims.take(), claims.take(), claims.take()] == wanted[:3]
+        assert take_elsewhere(store_url, wanted) == wanted[3:]
+        claims.finish(wanted[1])
+        assert [claims.take(), claims.take(), claims.take()] == [*wanted[3:], None]
+        assert take_elsewhere(store_url, wanted[3:]) == []
+        claims.release()
+        assert set(take_elsewhere(store_url, wanted)) == set(wanted)
+        assert_kinds_differ(claims)
+    assert len(take_elsewhere(store_url, wanted)) == 5, "the context leaves no lock"
+
+
+def assert_kinds_differ(claims: Claims) -> None:
+    """Equal bytes may be of two kinds."""
+    both = [("same", "py"), ("same", "ipynb")]
+    claims.announce(both)
+    assert [claims.take(), claims.take()] == both
+
+
+def test_a_store_in_memory_has_no_file_of_locks() -> None:
+    with open_engine("sqlite://") as engine, open_claims(engine, "key") as claims:
+        claims.announce([("c", "py")])
+        assert claims.take() == ("c", "py")
+        claims.finish(("c", "py"))
+
+
+def test_tasks_of_other_settings_are_others(store_url: str) -> None:
+    base = manifest.build_manifest(SETTINGS)
+    other = replace(base, seed=1)
+    with (
+        open_engine(store_url, create=True) as engine,
+        open_claims(engine, base.key) as one,
+        open_claims(engine, other.key) as two,
+    ):
+        for each in (one, two):
+            each.announce([("c", "py")])
+            assert each.take() == ("c", "py")
