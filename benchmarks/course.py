@@ -82,13 +82,17 @@ def store_all(
     begun = store.begin("course", manifest.build_manifest(settings))
     with gather_submissions([str(archive)], IntakeOptions()) as intake:
         batches = grading.group_by_content(intake.submitted_files, settings)
-        for batch in batches:
-            handed_in = batch.submitted_files[0].submission
-            assert handed_in is not None
-            content = replace(batch.content, data=handed_in.path.read_bytes())
-            store.save_judgement(
-                begun, begun.manifest.key, content, batch.submitted_files, [record]
-            )
+        with store.open_claims(begun.manifest.key) as claims:
+            by_key = {each.content.key: each for each in batches}
+            claims.announce(by_key)
+            for batch in map(by_key.__getitem__, iter(claims.take, None)):
+                handed_in = batch.submitted_files[0].submission
+                assert handed_in is not None
+                content = replace(batch.content, data=handed_in.path.read_bytes())
+                store.save_judgement(
+                    begun, begun.manifest.key, content, batch.submitted_files, [record]
+                )
+                claims.finish(content.key)
     return batches
 
 

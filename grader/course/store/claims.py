@@ -8,16 +8,19 @@ judgement is saved. So a content whose row is gone is done, and one whose row is
 """
 
 import contextlib
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
-from sqlalchemy import Connection, Engine, delete, func, select, text
+from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.dialects.postgresql import array
 
-from headcheck.grader.course.store.database import begin_write
+from headcheck.grader.course.store.database import StoreError, begin_write
 from headcheck.grader.course.store.rows import insert_absent, select_settled, split_batches
 from headcheck.grader.course.store.schema import tasks
 
@@ -27,7 +30,7 @@ BATCH = 50
 """how many rows a command looks at to find one that is free"""
 LOCK_FILE = "-locks"
 """what follows the name of an SQLite store in the name of the file whose bytes are locked"""
-CONNECTION_SETTINGS = (
+SETTINGS = (
     # So that the server notices within a minute that a machine is gone.
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),
@@ -69,8 +72,7 @@ class RowLocks:
         connection = self.engine.connect().execution_options(isolation_level="READ COMMITTED")
         with contextlib.ExitStack() as stack:
             stack.callback(connection.close)
-            for name, value in CONNECTION_SETTINGS:
-                connection.execute(select(func.set_config(name, value, text("true"))))
+            connection.execute(select(*(func.set_config(*each, True) for each in SETTINGS)))
             digest = connection.scalar(query.with_for_update(skip_locked=True))
             if digest is None:
                 return None
@@ -142,10 +144,13 @@ class ByteLocks:
             return True
         import fcntl
 
-        with contextlib.suppress(BlockingIOError, PermissionError):
+        try:
             fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _get_offset(digest))
-            return True
-        return False
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            raise _make_lock_error(self.engine, error) from None
+        return True
 
 
 def _get_offset(digest: str) -> int:
@@ -241,6 +246,15 @@ def _open_lock_file(engine: Engine, stack: contextlib.ExitStack) -> int | None:
     database = engine.url.database
     if database in (None, "", ":memory:") or os.name == "nt":
         return None
-    file = os.open(f"{database}{LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        mode = stat.S_IMODE(Path(str(database)).stat().st_mode)  # whoever has the store has this
+        file = os.open(f"{database}{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
+    except OSError as error:
+        raise _make_lock_error(engine, error) from None
     stack.callback(os.close, file)
     return file
+
+
+def _make_lock_error(engine: Engine, error: OSError) -> StoreError:
+    file, why = f"{engine.url.database}{LOCK_FILE}", error.strerror
+    return StoreError(f"{file}: cannot be locked: {why}; use a store where this file can be locked")

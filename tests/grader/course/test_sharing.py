@@ -17,7 +17,7 @@ from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissi
 from headcheck.grader.course.store import claims as claims_module
 from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.claims import Claims, open_claims
-from headcheck.grader.course.store.database import open_engine
+from headcheck.grader.course.store.database import StoreError, open_engine
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.settings import Settings
@@ -282,3 +282,14 @@ def test_tasks_of_other_settings_are_others(store_url: str) -> None:
         for each in (one, two):
             each.announce([("c", "py")])
             assert each.take() == ("c", "py")
+
+
+def test_a_file_of_locks_that_cannot_be_opened_is_a_line(tmp_path: Path) -> None:
+    store = tmp_path / "c.db"
+    (tmp_path / "c.db-locks").mkdir()
+    with (
+        open_engine(str(store), create=True) as engine,
+        pytest.raises(StoreError, match=r"c\.db-locks: cannot be locked: Is a directory; use a"),
+        open_claims(engine, "key"),
+    ):
+        pass
