@@ -60,6 +60,7 @@ __all__ = [
     "save_report",
     "show_grades",
     "show_report",
+    "tell_damaged",
     "tell_waiting",
     "watch_file",
     "write_report",
@@ -173,6 +174,11 @@ def grade_with_progress(
 def tell_waiting(count: int) -> None:
     """Say on standard error that other commands are grading what is left."""
     click.echo(f"waiting for {count} that other commands are grading", err=True)
+
+
+def tell_damaged(count: int) -> None:
+    """Say on standard error that stored verdicts cannot be read."""
+    click.echo(f"headcheck: damaged verdicts in the store, graded again: {count}", err=True)
 
 
 def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:

@@ -90,6 +90,8 @@ def grade(
     settings = replace(settings, seed=begun.manifest.case_seed)
     begun = store.keep_rules(begun, feedback or begun.manifest.feedback, kept)
     key = begun.manifest.key
+    if damaged := store.reopen_damaged(key):
+        run.tell_damaged(damaged)
     groups = group_by_content(intake.submitted_files, settings)
     sandbox_then = score_judged(store, begun.manifest, groups)
     if begun.manifest.sandbox is None and sandbox_then is not None:

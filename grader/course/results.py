@@ -23,7 +23,12 @@ from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
 from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.points import scale_record
-from headcheck.grader.report.records import NOT_HANDED_IN, NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.records import (
+    DAMAGED_KIND,
+    NOT_HANDED_IN,
+    NOT_JUDGED,
+    SubmissionRecord,
+)
 from headcheck.grader.report.render.lines import align_columns
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import (
@@ -311,6 +316,14 @@ def list_kept_shares(results: Sequence[ExerciseResult]) -> tuple[str, ...]:
         f"{format_number(each.max_score)}"
         for each in results
         if each.override and each.override.max_score not in (None, 0.0, each.max_score)
+    )
+
+
+def find_damaged(results: Sequence[ExerciseResult]) -> tuple[str, ...]:
+    """Return the students of whose verdicts one cannot be read."""
+    errors = ((each.student, each.record.error) for each in results)
+    return tuple(
+        dict.fromkeys(who for who, e in errors if e is not None and e.kind == DAMAGED_KIND)
     )
 
 

@@ -23,7 +23,9 @@ BUSY_KIND = "machine_busy"
 """the kind of error if the machine prevented a submission from being judged"""
 NOT_HANDED_IN = "not_handed_in"
 """the status of a student of the roster without a submission"""
-NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND)
+DAMAGED_KIND = "damaged"
+"""the kind of error if a stored verdict cannot be read"""
+NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND, DAMAGED_KIND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,7 +310,7 @@ def export(
     from headcheck.grader.course.export import Gradebook, export, sheet
     from headcheck.grader.course.export.gradebook import hide_students
     from headcheck.grader.course.export.mark_sheet import number_students
-    from headcheck.grader.course.results import describe_open
+    from headcheck.grader.course.results import describe_open, find_damaged
     from headcheck.grader.report.collation import collate
 
     students = load_roster(roster)
@@ -333,7 +333,10 @@ def export(
         click.echo(f"headcheck: {remark}", err=True)
     warn_about("handed in nothing, so 0 points", tuple(sorted(book.absent, key=collate)))
     warn_about("left out", exported.left_out)
-    warn_about("without a score, since the machine was busy: grade again", book.waiting)
+    damaged = find_damaged(results)
+    busy = tuple(each for each in book.waiting if each not in damaged)
+    warn_about("without a score, since the machine was busy: grade again", busy)
+    warn_about("whose verdict in the store is damaged: grade again", damaged)
     sys.exit(1 if exported.left_out or book.waiting else 0)
 
 

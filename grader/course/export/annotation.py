@@ -6,12 +6,13 @@ cell never changes, and its other outputs stay.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nbformat.validator import get_validator
 
+from headcheck.grader.course.export.own_name import is_named
 from headcheck.grader.reading.cells import (
     Unreadable,
     list_cells,
@@ -25,6 +26,9 @@ KEY = "headcheck"
 VERSIONS = (3, 4)
 FIRST_WITH_IDS = (4, 5)
 """the version of the format since which every cell has an id"""
+HIDDEN = ("output_type", "metadata", "execution_count", "name", "png", "jpeg")
+PICTURES = ("image/png", "image/jpeg", "image/gif", "application/pdf")
+"""what shows no text of its own"""
 MAX_CLAIMING = 100
 """the most cells whose own outputs may name headcheck"""
 JUPYTER_3_NAMES = {"text/html": "html", "text/plain": "text"}
@@ -80,7 +84,20 @@ def _remove_added(cell: dict[str, Any]) -> bool:
     _get_metadata(cell).pop(KEY, None)
     own = [each for each in cell["outputs"] if KEY not in _get_metadata(each)]
     cell["outputs"] = own
-    return KEY in json.dumps(own).lower()
+    return KEY in json.dumps(own).lower() or is_named(_list_texts(own))
+
+
+def _list_texts(part: Any) -> Iterator[str]:
+    """Yield the texts in outputs; what Jupyter does not show is left out."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, list):
+        for each in part:
+            yield from _list_texts(each)
+    elif isinstance(part, dict):
+        for name, each in part.items():
+            if name not in HIDDEN and not name.startswith(PICTURES):
+                yield from _list_texts(each)
 
 
 def _get_metadata(part: dict[str, Any]) -> dict[str, Any]:

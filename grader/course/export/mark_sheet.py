@@ -7,7 +7,7 @@ so.
 
 import hashlib
 import hmac
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headcheck.grader.course import CourseError
@@ -76,7 +76,8 @@ def render(book: Gradebook) -> ExportedFiles:
             name = "" if display == each.student else display
             about = (each.student, name, each.exercise, each.handed_in_by)
             rows.append([*map(escape_cell, about), *_list_cells(each, names)])
-    return ExportedFiles({"marks.csv": encode_csv(rows, bom=True)})
+    remarks = _find_alike(each.student for each in book.results).values()
+    return ExportedFiles({"marks.csv": encode_csv(rows, bom=True)}, remarks=tuple(remarks))
 
 
 def _sort_by_work(results: Sequence[ExerciseResult]) -> list[ExerciseResult]:
@@ -108,11 +109,14 @@ def read_marks(
     """
     by_key = {(each.student, each.exercise): each for each in results if each.criteria}
     names = _list_names(results)
+    alike = _find_alike(each.student for each in results)
     _refuse_headers(sheet.header, names)
     entries: dict[tuple[str, str, str], MarkEntry] = {}
     for number, row in enumerate(sheet.rows, start=2):
         cells = dict(zip(sheet.header, row, strict=True))
         try:
+            if (cell := cells[STUDENT].strip()) in alike and _is_filled_in(cells, names):
+                raise MarkError(alike[cell])
             for entry in _read_row(cells, by_key, students, names):
                 if entry.key in entries:
                     raise MarkError("there is another row for the same exercise")
@@ -121,6 +125,23 @@ def read_marks(
             where = f"row {number} ({sanitise_line(cells[STUDENT], 60)})"
             raise MarkError(f"{where}: {error}; no mark was changed") from None
     return list(entries.values())
+
+
+def _find_alike(students: Iterable[str]) -> dict[str, str]:
+    """Return what is wrong with a cell that stands for several students."""
+    written: dict[str, list[str]] = {}
+    for student in dict.fromkeys(students):
+        written.setdefault(escape_cell(student).strip(), []).append(sanitise_line(student))
+    advice = "mark them with numbers, as --anonymous writes them, or one by one"
+    return {
+        cell: f"{' and '.join(ids)} are the same cell; {advice}"
+        for cell, ids in written.items()
+        if len(ids) > 1
+    }
+
+
+def _is_filled_in(cells: Mapping[str, str], names: Sequence[str]) -> bool:
+    return any(cells.get(f"{name}{end}", "").strip() for name in names for end in ("", COMMENT))
 
 
 def _refuse_headers(header: Sequence[str], names: Sequence[str]) -> None:

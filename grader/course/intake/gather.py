@@ -33,6 +33,7 @@ from headcheck.grader.reading.submission import (
     escape_path,
     is_of_other_kind,
 )
+from headcheck.grader.report.deadlines import YEARS
 from headcheck.grader.report.render.sanitise import sanitise_line
 
 
@@ -217,11 +218,18 @@ def _find_misattributions(
 
 
 def _find_ignored_timestamps(layout: str, attributed: Iterable[AttributedFile]) -> Iterator[str]:
-    """Report nbgrader's timestamps in plain folders, where a student could have written them."""
-    for each in attributed:
+    """Report nbgrader's timestamps that say nothing.
+
+    These are the ones in plain folders, where a student could have written them, and those without
+    a time at which somebody can have handed in.
+    """
+    for each in (each for each in attributed if each.student_path.name == TIMESTAMP_FILE):
         depth = len(each.student_path.parts)
-        if layout == "plain" and each.student_path.name == TIMESTAMP_FILE and depth == 2:
+        if layout == "plain" and depth == 2:
             yield f"{escape_path(Path(each.item.path))} says no time without --layout nbgrader"
+        elif layout == "nbgrader" and depth == 1 and each.submitted is None:
+            text = f"says no time between {YEARS.start} and {YEARS.stop}"
+            yield f"{escape_path(Path(each.item.path))} {text}"
 
 
 def _make_submitted_file(

@@ -24,6 +24,7 @@ from headcheck.grader.course.intake.gradescope_metadata import (
 )
 from headcheck.grader.course.intake.unpack import Item, is_archive
 from headcheck.grader.reading.submission import KIND_BY_SUFFIX, UnreadableSubmission, read_carefully
+from headcheck.grader.report.deadlines import YEARS
 
 METADATA_BYTES = 64 << 20
 TIMESTAMP_BYTES = 1 << 10
@@ -259,12 +260,16 @@ def _read_text(item: Item, limit: int) -> str:
 
 
 def _parse_timestamp(text: str) -> datetime | None:
-    """Parse a time like `2026-02-02 15:58:23.948203 America/Los_Angeles`; None if invalid."""
+    """Parse a time like `2026-02-02 15:58:23.948203 America/Los_Angeles`; None if invalid.
+
+    Years in which nobody can have handed in anything are invalid: the file is the student's.
+    """
     match = re.match(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s*(\S*)", text)
     if match is None:
         return None
     try:
         zone = ZoneInfo(match[2]) if match[2] else UTC
-        return datetime.fromisoformat(match[1]).replace(tzinfo=zone).astimezone(UTC)
+        time = datetime.fromisoformat(match[1]).replace(tzinfo=zone).astimezone(UTC)
     except (ValueError, OSError, LookupError, OverflowError):
         return None
+    return time if time.year in YEARS else None

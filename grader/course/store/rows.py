@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, delete, insert, select
+from sqlalchemy import Connection, Select, Table, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from headcheck.grader.course.intake.gather import SubmittedFile
@@ -18,9 +18,15 @@ from headcheck.grader.course.store.records import (
     compute_submission_key,
 )
 from headcheck.grader.course.store.schema import contents, judgements, submissions, verdicts
-from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.records import (
+    DAMAGED_KIND,
+    NOT_JUDGED,
+    ErrorRecord,
+    SubmissionRecord,
+)
 
 T = TypeVar("T")
+DAMAGED = "not judged: the verdict in the store is damaged; grade the files again"
 
 
 def get_timestamp() -> str:
@@ -148,14 +154,40 @@ def load_records(
     loaded: dict[int, list[SubmissionRecord]] = {}
     for batch in split_batches(sorted(judgement_ids)):
         rows = (
-            select(verdicts.c.judgement, verdicts.c.record)
+            select(verdicts)
             .where(verdicts.c.judgement.in_(batch))
             .order_by(verdicts.c.judgement, verdicts.c.position)
         )
-        for judgement, text in connection.execute(rows):
-            record = msgspec.json.decode(text, type=SubmissionRecord, strict=False)
-            loaded.setdefault(judgement, []).append(record)
+        for row in connection.execute(rows):
+            loaded.setdefault(row.judgement, []).append(_read_record(row))
     return {judgement: tuple(records) for judgement, records in loaded.items()}
+
+
+def _read_record(row: Any) -> SubmissionRecord:
+    """Return the record in a row; if it cannot be read, one that says so and has no verdict."""
+    try:
+        return msgspec.json.decode(row.record, type=SubmissionRecord, strict=False)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        error = ErrorRecord(DAMAGED_KIND, DAMAGED)
+        empty = SubmissionRecord(
+            "", "", row.exercise, row.name, 0.0, row.max_score, NOT_JUDGED, 0.0
+        )
+        return replace(empty, error=error)
+
+
+def reopen_damaged(connection: Connection, judgement_ids: set[int]) -> int:
+    """Mark judgements whose records cannot be read as unsettled; return how many there are."""
+    loaded = load_records(connection, judgement_ids)
+    damaged = [id_ for id_, records in loaded.items() if any(map(is_damaged, records))]
+    for batch in split_batches(damaged):
+        changed = update(verdicts).where(verdicts.c.judgement.in_(batch))
+        connection.execute(changed.values(status=NOT_JUDGED))
+    return len(damaged)
+
+
+def is_damaged(record: SubmissionRecord) -> bool:
+    """Whether a record stands for one that cannot be read."""
+    return record.error is not None and record.error.kind == DAMAGED_KIND
 
 
 def make_graded_file(row: Any, records: Sequence[SubmissionRecord]) -> GradedFile:

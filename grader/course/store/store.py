@@ -37,6 +37,7 @@ from headcheck.grader.course.store.rows import (
     link_judgements,
     load_records,
     make_graded_file,
+    reopen_damaged,
     save_judgement,
     select_judged,
     select_settled,
@@ -127,6 +128,12 @@ class Store:
         with self.engine.connect() as connection:
             rows = connection.execute(query)
             return {(content, kind): id_ for content, kind, id_ in rows}
+
+    def reopen_damaged(self, key: str) -> int:
+        """Let files be graded again whose verdicts cannot be read; return how many there are."""
+        ids = set(self.load_judgement_ids(key).values())
+        with begin_write(self.engine) as connection:
+            return reopen_damaged(connection, ids)
 
     def open_claims(self, key: str) -> AbstractContextManager[Claims]:
         """Return claims to files that other commands may grade at the same time."""

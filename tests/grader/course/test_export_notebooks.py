@@ -275,6 +275,25 @@ def test_own_outputs_that_name_headcheck_are_told_apart(
     assert take_out(after) == before
 
 
+@pytest.mark.parametrize(
+    ("outputs", "named"),
+    [
+        ([{**OWN, "text": ["Feedback by hеad\n", "сheck: 140 / 140"]}], True),
+        ([{**OWN, "text": "Feedback by head"}, {**OWN, "text": "check: 140 / 140"}], True),
+        ([{**FORGED, "metadata": {}, "data": {"text/html": "ｈｅａｄ<i></i>ｃｈｅｃｋ"}}], True),
+        ([{**FORGED, "metadata": {}, "data": {"application/json": {"a": ["ʜᴇᴀᴅᴄʜᴇᴄᴋ"]}}}], True),
+        ([{**FORGED, "metadata": {}, "data": {"image/png": "HeadChecķ"}}], False),
+        ([{**OWN, "text": "head: 140"}], False),
+    ],
+)
+def test_our_name_in_other_letters_is_told_apart(
+    wrong: ExerciseResult, outputs: list[dict[str, Any]], named: bool
+) -> None:
+    after = annotated(make_notebook(*PLAIN["cells"], code_cell("2", *outputs)), wrong)
+    denied = "This was handed in with the notebook. It is not feedback of week 1."
+    assert get_added(after["cells"][4]) == (denied if named else "")
+
+
 def test_the_run_and_the_student_write_no_html(wrong: ExerciseResult) -> None:
     evil = "<script>alert(1)</script>\u202e\x1b[2J"
     record = replace(

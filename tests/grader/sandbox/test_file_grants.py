@@ -122,13 +122,16 @@ def test_closed_folders_are_found_from_outside_in(tree: Path) -> None:
 
 
 @AS_ROOT
-def test_root_becomes_a_user_who_can_enter_what_is_needed() -> None:
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o777])
+def test_root_becomes_a_user_who_can_enter_what_is_needed(umask: int) -> None:
     base = Path("/mnt") if Path("/mnt").is_dir() else Path("/")
     home = base / f"headcheck-test-{os.getpid()}"
     needed = home / "python/lib"
 
     def become() -> None:
+        os.umask(umask)
         privileges.become_unprivileged([needed])
+        assert os.umask(0) == umask
         assert os.getuid() == os.getgid() == privileges.NOBODY and os.getgroups() == []
         assert [path.name for path in needed.iterdir()] == ["os.py"]
         assert not (home / "secret").exists()

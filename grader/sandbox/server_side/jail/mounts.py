@@ -18,12 +18,16 @@ def cover(folder: Path, needed: Sequence[Path]) -> None:
     copied = [(path, path.is_dir(), kernel.copy_mount(path)) for path in outermost]
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("tmpfs", folder, "tmpfs", flags, "mode=755,size=1m")
-    for path, is_folder, tree in copied:
-        (path if is_folder else path.parent).mkdir(parents=True, exist_ok=True)
-        if not is_folder:
-            path.touch()
-        kernel.place_mount(tree, path)
-        os.close(tree)
+    umask = os.umask(0o022)  # the user `nobody` has to enter the folders on the way
+    try:
+        for path, is_folder, tree in copied:
+            (path if is_folder else path.parent).mkdir(parents=True, exist_ok=True)
+            if not is_folder:
+                path.touch()
+            kernel.place_mount(tree, path)
+            os.close(tree)
+    finally:
+        os.umask(umask)
     kernel.mount(None, folder, None, kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
 
 
