@@ -263,11 +263,18 @@ class Store:
         return {content_key: records.get(id_, ()) for content_key, id_ in ids.items()}
 
     def load_content(self, digest: str) -> bytes | None:
-        """Return the bytes of a graded file; None for one that could not be read."""
+        """Return the bytes of a graded file; None for one that could not be read.
+
+        Raises StoreError if they are damaged.
+        """
         with self.engine.connect() as connection:
             query = select(contents.c.compressed).where(contents.c.digest == digest)
             compressed = connection.execute(query).scalar()
-        return None if compressed is None else zlib.decompress(compressed)
+        try:
+            return None if compressed is None else zlib.decompress(compressed)
+        except (zlib.error, TypeError):
+            text = "the bytes of a file in the store are damaged; grade the class into a new store"
+            raise StoreError(f"{digest[:12]}: {text}") from None
 
     # ------------------------------------------------------------------------ deciding
 

@@ -299,3 +299,27 @@ def test_paths_that_lead_to_nothing_are_refused(
     (tmp_path / "empty").mkdir()
     with pytest.raises(SubmissionNotFound, match=message):
         taken(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01 00:00:00 UTC",
+        "0001-01-01 00:00:00 Asia/Tokyo",
+        "1969-12-31 23:59:59 UTC",
+        "9999-12-31 23:59:59 America/Los_Angeles",
+        "2026-13-01 00:00:00 UTC",
+        "2026-02-01 00:00:00 Nowhere/None",
+        "yesterday",
+        "",
+    ],
+)
+def test_a_time_at_which_nobody_hands_in_is_no_time(course: Course, text: str) -> None:
+    found = taken(course({"ada/ps1/a.py": CODE, "ada/ps1/timestamp.txt": text}), layout="nbgrader")
+    assert only(found).submitted is None
+    assert found.conflicts == ("ada/ps1/timestamp.txt says no time between 1970 and 3000",)
+
+
+def test_a_timestamp_deeper_down_is_only_a_file(course: Course) -> None:
+    files = {"ada/ps1/a.py": CODE, "ada/ps1/x/timestamp.txt": "yesterday"}
+    assert taken(course(files), layout="nbgrader").conflicts == ()

@@ -373,3 +373,34 @@ def test_a_kill_leaves_all_marks_of_a_sheet_or_none(headcheck: Command, record: 
     assert scores() == dict.fromkeys(students, 55.0)
     ran = headcheck(*command)
     assert ran.out == "week: changed 0 marks of 0 students\n"
+
+
+@pytest.mark.parametrize("pair", [("=ada", "'=ada"), ("ada", " ada "), ("a\x01", "a\\x01")])
+def test_ids_that_are_the_same_cell_are_refused(
+    headcheck: Command, record: MakeRecord, pair: tuple[str, str]
+) -> None:
+    fill_store(record, (*pair, "bob"))
+    ran = headcheck(*EXPORT, "marks")
+    assert "are the same cell; mark them with numbers, as --anonymous writes them" in ran.err
+    rows = read(ran.out)
+    cells = [row["student"].strip() for row in rows]
+    assert len(set(cells)) == 2, "otherwise this is no test"
+    filled = [{**row, "style": "3"} for row in rows]
+    write(filled)
+    ran = headcheck("mark", "week", "--from", "marks.csv", *STORE)
+    assert ran.code == 2 and load() == [] and ran.err.count("\n") == 1
+    assert " and " in ran.err and "are the same cell" in ran.err
+    # Who is not filled in keeps nobody from being marked.
+    write([row if row["student"] == "bob" else {**row, "style": ""} for row in filled])
+    assert headcheck("mark", "week", "--from", "marks.csv", *STORE).out.startswith(
+        "week: changed 1"
+    )
+    # Numbers and single marks are as good as ever.
+    write([{**row, "style": "2"} for row in read(headcheck(*EXPORT, "marks", "--anonymous").out)])
+    assert "changed 3 marks" in headcheck("mark", "week", "--from", "marks.csv", *STORE).out
+    assert headcheck("mark", f"week/{pair[1]}", "style", "4", *STORE).code == 0
+    assert {each.student: each.points for each in load()} == {
+        pair[0]: 2.0,
+        pair[1]: 4.0,
+        "bob": 2.0,
+    }

@@ -1,0 +1,101 @@
+"""Verdicts in a store that cannot be read: told, without a score, and graded again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.export import Gradebook, export
+from headcheck.grader.course.result_lookup import load_results
+from headcheck.grader.course.store.database import begin_write
+from headcheck.grader.course.store.store import open_store
+from headcheck.grader.ui.cli import cli
+from tests.grader.course.gradebooks import MakeRecord, make_standing
+
+SLUG = "causal_weights"
+STORE = ("--store", "c.db")
+GRADE = ("grade", "class", *STORE, "--run", "w", "--exercise", SLUG)
+DAMAGE = ['{"file":', "", "{}", "null", "[" * 100_000, '{"file": 1}', "\\x00"]
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def headcheck(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fake_grader: Any,
+) -> Command:
+    """Run a command beside a class of two; its exit code, its output and its standard error."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "class").mkdir()
+    for who in ("ada", "bob"):
+        (tmp_path / "class" / f"{who}.py").write_text(f"100 {who}")
+
+    def ran(*arguments: str) -> tuple[int, str, str]:
+        code: Any = 0
+        try:
+            cli([*arguments], standalone_mode=False, obj=lambda _: None)
+        except SystemExit as end:
+            code = end.code or 0
+        return code, *capfd.readouterr()
+
+    return ran
+
+
+def damage(broken: str) -> None:
+    with open_store("c.db") as store, begin_write(store.engine) as connection:
+        connection.execute(
+            text("UPDATE verdicts SET record = :r WHERE judgement = 1"), {"r": broken}
+        )
+
+
+@pytest.mark.parametrize("broken", DAMAGE)
+def test_a_damaged_verdict_is_told_and_graded_again(
+    headcheck: Command, fake_grader: Any, broken: str
+) -> None:
+    headcheck(*GRADE)
+    damage(broken)
+    code, out, said = headcheck("export", "w", *STORE, "--format", "csv")
+    assert code == 1 and "bob,bob" in out
+    assert "headcheck: whose verdict in the store is damaged: grade again: ada\n" in said
+    assert "busy" not in said
+    assert headcheck("dashboard", "w", *STORE, "--out", "pages")[0] == 0
+    headcheck("regrade", "w", *STORE, "--diff")
+    before = len(fake_grader.graded_texts)
+    _, _, said = headcheck(*GRADE)
+    assert "headcheck: damaged verdicts in the store, graded again: 1\n" in said
+    assert fake_grader.graded_texts[before:] == ["100 ada"]
+    assert "damaged" not in headcheck(*GRADE)[2]
+    with open_store("c.db") as store:
+        assert [each.score for each in load_results(store, "w")] == [100.0, 100.0]
+
+
+def test_a_damaged_verdict_can_be_decided_about(headcheck: Command) -> None:
+    headcheck(*GRADE)
+    damage("{")
+    assert headcheck("override", "w/ada", "60", *STORE)[0] == 0
+    assert "ada" in headcheck("export", "w", *STORE, "--format", "csv")[1]
+
+
+@pytest.mark.parametrize("form", ["gradescope", "prairielearn", "github"])
+def test_names_of_files_that_differ_in_case_are_told(record: MakeRecord, form: str) -> None:
+    people = ("ada", "Ada", "É", "e\u0301", "bob")
+    book = Gradebook("w", tuple(make_standing(who, record(who)) for who in people))
+    exported = export(book, form)
+    told = [each for each in exported.remarks if "are one file where names ignore case" in each]
+    assert any("ada" in each and "Ada" in each for each in told)
+    assert not any("bob" in each for each in told)
+    assert len({name.casefold() for name in exported.files}) + len(told) == len(exported.files)
+
+
+def test_damaged_bytes_are_a_line(headcheck: Command) -> None:
+    headcheck(*GRADE)
+    with open_store("c.db") as store, begin_write(store.engine) as connection:
+        connection.execute(text("UPDATE contents SET compressed = x'00'"))
+    with pytest.raises(CourseError, match="the bytes of a file in the store are damaged"):
+        headcheck("export", "w", *STORE, "--format", "code", "--out", "code")
+    assert headcheck("export", "w", *STORE, "--format", "csv")[0] == 0
