@@ -4,7 +4,7 @@ The colours themselves are in the style sheet of a page, once for light and once
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from types import MappingProxyType
 
@@ -82,12 +82,24 @@ def _find_opening(code: str) -> str:
     return "" if is_docstring or BEFORE_STRING.search(before) else f"{quotes[0]}\n"
 
 
-def _join_runs(runs: Iterable[Run]) -> Markup:
+def _join_runs(runs: Sequence[Run]) -> Markup:
     """Return a line with a span for each run of one kind."""
-    merged = groupby(runs, key=lambda run: run[0])
+    merged = groupby(_colour_blanks(runs), key=lambda run: run[0])
     return Markup("").join(
         _mark_up(kind, "".join(text for _, text in members)) for kind, members in merged
     )
+
+
+def _colour_blanks(runs: Sequence[Run]) -> list[Run]:
+    """Return runs in which blanks have the kind of what follows them.
+
+    Between two tags they would be a text of their own, and where nbconvert exports a notebook to
+    HTML, such a text shrinks to a single blank.
+    """
+    found: list[Run] = []
+    for kind, text in reversed(runs):
+        found.append((found[-1][0] if found and text.isspace() else kind, text))
+    return found[::-1]
 
 
 def _mark_up(kind: str, text: str) -> Markup:

@@ -33,10 +33,10 @@ def test_kinds_of_tokens_have_classes() -> None:
     code = 'class A:  # why\n    def f(self):\n        return "<b>" and not 1'
     first, second, third = highlight(code).split("\n")
     assert first == (
-        '<span class="k">class</span> <span class="d">A</span>:  <span class="c"># why</span>'
+        '<span class="k">class</span><span class="d"> A</span>:<span class="c">  # why</span>'
     )
-    assert second == '    <span class="k">def</span> <span class="d">f</span>(self):'
-    assert '<span class="s">&#34;&lt;b&gt;&#34;</span> <span class="k">and</span>' in third
+    assert second == '<span class="k">    def</span><span class="d"> f</span>(self):'
+    assert '<span class="s"> &#34;&lt;b&gt;&#34;</span><span class="k"> and not</span>' in third
     assert third.endswith(" 1")
 
 
@@ -76,3 +76,11 @@ def measure_light(colour: str) -> float:
     parts = (int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4))
     linear = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return sum(p * weight for p, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+
+@given(st.text(st.sampled_from("ab: #'\"\t\n=(.0") | st.characters(exclude_characters="\r\ufeff")))
+def test_no_tag_is_next_to_a_text_of_blanks_alone(code: str) -> None:
+    """Where nbconvert exports a notebook, such a text shrinks, and with it an indentation."""
+    for line in highlight_lines(f"    def f():\n  return  {code}\n\t'a'  # b".split("\n")):
+        before_tags = re.split(r"<[^>]+>", line.rstrip())[:-1]
+        assert not any(text.isspace() for text in before_tags)
