@@ -39,7 +39,7 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
         return ErrorRecord("syntax", text, broken["cell"], broken["line"])
     for unread in outline.get("unread", ()):
         names = ", ".join(f"`{name}`" for name in unread["names"])
-        text = f"cell {unread['cell']}, which defines {names}, {unread['why']} and is not run"
+        text = f"{unread['where']}, which defines {names}, {unread['why']}"
         said = problem.message.removesuffix("; it defines nothing")
         return replace(problem, message=f"{said}; {text}", cell=unread["cell"], line=1)
     return problem

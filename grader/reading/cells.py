@@ -13,6 +13,7 @@ still hold their code, and a validator would only reject them.
 
 import ast
 import io
+import itertools
 import json
 import re
 import sys
@@ -24,6 +25,9 @@ from typing import Literal
 
 MAX_DEPTH = 200
 """the deepest syntax tree accepted; real code stays below 40, the recursion limit is 1000"""
+
+MAX_SHOWN_NUMBER = 1_000_000
+"""the largest number of a cell that Jupyter shows"""
 
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it and hand in the file inside",
@@ -57,7 +61,7 @@ class SourceCell:
     """One code cell, or a whole module."""
 
     number: int | None
-    """position among all cells of the notebook, text cells included, from 1; None for a module"""
+    """the number that Jupyter shows beside it (`number_code_cells`); None for a module"""
     text: str
     error: SyntaxProblem | None = None
 
@@ -137,14 +141,50 @@ def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
 
 def select_code_cells(cells: list[object]) -> list[tuple[int, str | None]]:
     """Return the same of cells that are already parsed. Raises Unreadable if there are none."""
-    code = [
-        (number, _join_source(cell.get("source", cell.get("input", ""))))
-        for number, cell in enumerate(cells, start=1)
-        if isinstance(cell, dict) and cell.get("cell_type") == "code"
-    ]
+    code = dict(_iter_code_cells(cells))
     if not code:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
-    return code
+    return [(number, _read_text(code[at])) for at, number in number_code_cells(cells).items()]
+
+
+def number_code_cells(cells: list[object]) -> dict[int, int]:
+    """Return the numbers of code cells, by their places among all cells, from 0, in this order.
+
+    The number is the one that Jupyter shows beside a cell, such as `[3]`. Cells that were not run
+    get the numbers that follow. If two cells show the same number, all are counted as when they are
+    run from the top.
+    """
+    code = dict(_iter_code_cells(cells))
+    shown = {at: n for at, cell in code.items() if (n := _read_shown_number(cell)) is not None}
+    shown = shown if len(set(shown.values())) == len(shown) else {}
+    following = itertools.count(max(shown.values(), default=0) + 1)
+    left = [at for at in code if at not in shown]
+    left.sort(key=lambda at: _is_empty(code[at]))
+    numbers = shown | dict(zip(left, following, strict=False))
+    return {at: numbers[at] for at in code}
+
+
+def _iter_code_cells(cells: list[object]) -> Iterator[tuple[int, dict[str, object]]]:
+    for at, cell in enumerate(cells):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            yield at, cell
+
+
+def _read_shown_number(cell: dict[str, object]) -> int | None:
+    """Return how many cells had been run when a cell was run last; None if it was not run."""
+    number = cell.get("execution_count", cell.get("prompt_number"))
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return number if is_number and 0 < number <= MAX_SHOWN_NUMBER else None
+
+
+def _is_empty(cell: dict[str, object]) -> bool:
+    """Whether there is nothing to run in a cell, so that Jupyter never numbers it."""
+    text = _read_text(cell)
+    return text is not None and not text.strip()
+
+
+def _read_text(cell: dict[str, object]) -> str | None:
+    return _join_source(cell.get("source", cell.get("input", "")))
 
 
 def parse_notebook(data: bytes) -> object:

@@ -5,16 +5,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from headcheck.grader.reading.cells import (
+    Unreadable,
+    list_cells,
+    number_code_cells,
+    parse_notebook,
+)
+
 JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 def find_file_line(data: bytes, cell: int, line: int) -> int | None:
-    """Return the file's line that holds a line of a cell, all counted from 1; None if unknown.
+    """Return the file's line that holds a line of a numbered cell, from 1; None if unknown.
 
     A cell's source is a list of strings, usually one for each line, or a single string, which
     takes one line of the file.
     """
-    if cell < 1 or line < 1:
+    if line < 1:
         return None
     strings: list[re.Match[str]] = []
 
@@ -26,10 +33,13 @@ def find_file_line(data: bytes, cell: int, line: int) -> int | None:
         text = data.decode("utf-8")
         # Each string is replaced by its number, which leads back to its position in the text.
         notebook = json.loads(JSON_STRING.sub(number_string, text))
-        source = _get_member(_get_member(notebook, "cells", strings)[cell - 1], "source", strings)
-        pieces = [strings[int(n)] for n in ([source] if isinstance(source, str) else source)]
+        numbers = number_code_cells(list_cells(parse_notebook(data)))
+        at = next(place for place, number in numbers.items() if number == cell)
+        source = _get_member(_get_member(notebook, "cells", strings)[at], "source", strings)
+        listed = [source] if isinstance(source, str) else source
+        pieces = [strings[int(n, 10)] for n in listed]  # what was a number before is refused
         offset = _find_offset(pieces, line)
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+    except (LookupError, RecursionError, StopIteration, TypeError, Unreadable, ValueError):
         return None
     return None if offset is None else text.count("\n", 0, offset) + 1
 

@@ -233,11 +233,12 @@ def _find_broken_redefinitions(
     source: SubmissionSource, used: Sequence[DefinitionSite]
 ) -> Iterator[CodeWarning]:
     """Yield a warning for each definition that a cell with invalid Python seems to replace."""
+    order = [cell.number for cell in source.cells]
     broken = [(c.number, c.text, c.error) for c in source.cells if c.error is not None]
     for (number, text, error), site in itertools.product(broken, used):
         name = site.node.name
         again = re.search(rf"^[ \t]*(?:class|def)[ \t]+{name}\b", text, re.M)
-        if again is None or number is None or (site.cell or 0) > number:
+        if again is None or number is None or order.index(site.cell) > order.index(number):
             continue
         unused = f"of which nothing can be used: {error.message}, line {error.line}"
         where = f"in cell {number}, {unused}; that in cell {site.cell} counts"

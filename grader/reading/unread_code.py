@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headcheck.grader.reading.cells import list_cells, parse_notebook
+from headcheck.grader.reading.cells import list_cells, number_code_cells, parse_notebook
 
 MAX_FOUND = 8
 """at most this many cells are named"""
-TOLD = {"raw": "is a raw cell", "markdown": "is a text cell"}
+TOLD = {"raw": "raw cell", "markdown": "text cell"}
 _DEFINED = re.compile(r"^(?:class|def)[ \t]+([A-Za-z_]\w{0,99})", re.MULTILINE)
 _WRITTEN = re.compile(r"\s*%%(?:writefile|file)\b")
 
@@ -17,7 +17,9 @@ _WRITTEN = re.compile(r"\s*%%(?:writefile|file)\b")
 class UnreadCode:
     """A cell that defines something and is not run."""
 
-    cell: int
+    cell: int | None
+    """its number; None for a text cell, beside which Jupyter shows none"""
+    where: str
     why: str
     names: tuple[str, ...]
 
@@ -29,14 +31,20 @@ def find_unread_code(data: bytes) -> list[UnreadCode]:
 
 
 def _iter_unread(data: bytes) -> Iterator[UnreadCode]:
-    for number, cell in enumerate(list_cells(parse_notebook(data)), start=1):
+    cells = list_cells(parse_notebook(data))
+    numbers, last = number_code_cells(cells), "above the first code cell"
+    for at, cell in enumerate(cells):
         if not isinstance(cell, dict):
             continue
         source = cell.get("source", cell.get("input", ""))
         lines = source if isinstance(source, list) else [source]
         text = "".join(line for line in lines if isinstance(line, str))
-        why = TOLD.get(str(cell.get("cell_type")), "")
-        if _WRITTEN.match(text):
-            why = "only writes a file (%%writefile)"
-        if why and (names := _DEFINED.findall(text)):
-            yield UnreadCode(number, why, tuple(dict.fromkeys(names))[:MAX_FOUND])
+        number, kind = numbers.get(at), TOLD.get(str(cell.get("cell_type")))
+        if number is not None:
+            last = f"below cell {number}"
+        names = tuple(dict.fromkeys(_DEFINED.findall(text)))[:MAX_FOUND]
+        if names and _WRITTEN.match(text) and number is not None:
+            why = "only writes a file (%%writefile) and is not run"
+            yield UnreadCode(number, f"cell {number}", why, names)
+        elif names and kind is not None:
+            yield UnreadCode(None, f"the {kind} {last}", "is not run", names)

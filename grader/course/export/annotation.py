@@ -16,6 +16,7 @@ from headcheck.grader.course.export.own_name import is_named
 from headcheck.grader.reading.cells import (
     Unreadable,
     list_cells,
+    number_code_cells,
     parse_notebook,
     select_code_cells,
 )
@@ -39,9 +40,10 @@ class HandedIn:
     """A valid notebook without anything that was added to it."""
 
     notebook: dict[str, Any]
-    cells: tuple[dict[str, Any], ...]
+    cells: Mapping[int, dict[str, Any]]
+    """the code cells by their numbers"""
     code: Mapping[int, str]
-    """the text of each code cell by its number, from 1; text cells count"""
+    """the text of each code cell by its number, in the order of the notebook"""
     claiming: tuple[int, ...]
     """the numbers of the cells whose own outputs name headcheck"""
 
@@ -52,18 +54,19 @@ def read_handed_in(data: bytes) -> HandedIn:
     cells: Any = list_cells(notebook)
     code = select_code_cells(cells)
     _ensure_valid(notebook, cells)
-    claiming = tuple(number for number, _ in code if _remove_added(cells[number - 1]))
+    numbered = {number: cells[at] for at, number in number_code_cells(cells).items()}
+    claiming = tuple(number for number, cell in numbered.items() if _remove_added(cell))
     if len(claiming) > MAX_CLAIMING:
         raise Unreadable(f"The outputs of {len(claiming)} cells name headcheck.")
     texts = {number: text or "" for number, text in code}
-    return HandedIn(notebook, tuple(cells), texts, claiming)
+    return HandedIn(notebook, numbered, texts, claiming)
 
 
 def annotate(handed_in: HandedIn, added: Mapping[int, Mapping[str, str]], run: str) -> bytes:
     """Return the notebook with an output, by MIME type, at the end of each of these code cells."""
     mark = {KEY: {"run": run}}
     for number, data in added.items():
-        cell = handed_in.cells[number - 1]
+        cell = handed_in.cells[number]
         cell["metadata"] = {**_get_metadata(cell), **mark}
         cell["outputs"] = [*cell["outputs"], _make_output(data, mark, handed_in.notebook)]
     text = json.dumps(handed_in.notebook, ensure_ascii=False, indent=1)

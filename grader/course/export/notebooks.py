@@ -87,7 +87,8 @@ def _make_page(results: Sequence[ExerciseResult], run: str) -> bytes:
 
 
 def _write_into(handed_in: HandedIn, results: Sequence[ExerciseResult], run: str) -> bytes:
-    top = min(handed_in.code)
+    order = list(handed_in.code)
+    top = order[0]
     records: dict[int, list[SubmissionRecord]] = {}
     said: dict[int, list[str]] = {number: [] for number in handed_in.claiming}
     for record in (each.record for each in results):
@@ -96,12 +97,14 @@ def _write_into(handed_in: HandedIn, results: Sequence[ExerciseResult], run: str
         for cell, line in _describe_lines(record):
             if cell is not None and cell in handed_in.code and cell != home:
                 said.setdefault(cell, []).append(line)
-    places = sorted({top, *records, *(cell for cell, lines in said.items() if lines)})
+    places = {top, *records, *(cell for cell, lines in said.items() if lines)}
     label = sanitise_line(run)
-    said[top] = [*_summarise(results), _list_places(places), *said.get(top, [])]
+    listed = _list_places([cell for cell in order if cell in places])
+    said[top] = [*_summarise(results), listed, *said.get(top, [])]
     added = {
         cell: _render(label, said.get(cell, []), records.get(cell, []))
-        for cell in sorted({*places, *said})
+        for cell in order
+        if cell in places or cell in said
     }
     return annotate(handed_in, added, label)
 
@@ -134,7 +137,7 @@ def _find_home(record: SubmissionRecord, handed_in: HandedIn) -> int:
     name = re.escape(record.name or "")
     defined = re.compile(rf"^[ \t]*(?:class|def|async[ \t]+def)[ \t]+{name}\b", re.MULTILINE)
     numbers = [n for n, code in handed_in.code.items() if record.name and defined.search(code)]
-    return max(numbers, default=min(handed_in.code))
+    return numbers[-1] if numbers else next(iter(handed_in.code))
 
 
 def _describe_lines(record: SubmissionRecord) -> Iterator[tuple[int | None, str]]:

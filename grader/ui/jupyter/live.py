@@ -1,7 +1,7 @@
 """Present objects of this process as a submission, with their source text.
 
-In a notebook the text consists of the executed cells, named by their execution numbers: `[3]` is
-the third executed cell. An earlier version of a cell is left out if all its definitions have been
+In a notebook the text consists of the executed cells, with the numbers that Jupyter shows: `[3]` is
+the third cell that was executed. An earlier version of a cell is left out if all its definitions have been
 replaced since.
 """
 
@@ -83,16 +83,17 @@ def read_cells(shell: "InteractiveShell") -> SourceText:
         cell = numbers().get("".join(linecache.getlines(filename or "")))
         return None if cell is None else (cell, (line or 1) + _count_lines_before(run[cell - 1]))
 
-    cells = [
-        {"cell_type": "code" if number in valid else "raw", "source": source}
-        for number, source in enumerate(run, 1)
-    ]
+    cells = {number: source for number, source in enumerate(run, 1) if number in valid}
     if not valid:
         return SourceText(b"", "py", find_position, "notebook")
     return SourceText(_make_notebook(cells), "ipynb", find_position, "notebook")
 
 
-def _make_notebook(cells: list[dict[str, str]]) -> bytes:
+def _make_notebook(run: Mapping[int, str]) -> bytes:
+    cells = [
+        {"cell_type": "code", "execution_count": number, "source": source}
+        for number, source in run.items()
+    ]
     return json.dumps({"cells": cells, "nbformat": 4}).encode()
 
 
@@ -100,7 +101,7 @@ def _find_valid_cells(run: list[str]) -> set[int]:
     """Return the numbers of cells with a definition that has not been replaced since."""
     if not run:
         return set()
-    source = read_source(_make_notebook([{"cell_type": "code", "source": s} for s in run]), "ipynb")
+    source = read_source(_make_notebook(dict(enumerate(run, 1))), "ipynb")
     bound: dict[int, set[str]] = {}
     for statement in read_program(source).statements:
         bound.setdefault(statement.cell or 0, set()).update(statement.effects.binds)

@@ -45,8 +45,8 @@ def test_a_notebook_becomes_its_code_with_magics_as_comments() -> None:
     cells = ("%time x = 1\n!ls", ["y = 5\n", "  %timeit y\n", "z = y % 2"], "?print", "a\ud800 = 1")
     exported = written(hand_in("ada", notebook(*cells), "ipynb"))
     text = exported.files["ada.py"].decode()
-    assert text.startswith("# cell 2\n# %time x = 1\n# !ls\n")
-    assert "# cell 3\ny = 5\n#   %timeit y\nz = y % 2\n" in text
+    assert text.startswith("# cell 1\n# %time x = 1\n# !ls\n")
+    assert "# cell 2\ny = 5\n#   %timeit y\nz = y % 2\n" in text
     ast.parse(text.replace("\ufffd", ""))
 
 

@@ -56,10 +56,10 @@ PLAIN = make_notebook(
 
 @pytest.fixture
 def wrong(record: MakeRecord) -> ExerciseResult:
-    """Not scaled, by line 2 of cell 2; `causal_weights` is in cell 3."""
+    """Not scaled, by line 2 of cell 1; `causal_weights` is in cell 2."""
     given = record("ada", 50)
-    diagnosis = tuple(replace(each, cell=2) for each in given.diagnosis)
-    notes = tuple(replace(each, cell=2) for each in given.notes)
+    diagnosis = tuple(replace(each, cell=1) for each in given.diagnosis)
+    notes = tuple(replace(each, cell=1) for each in given.notes)
     return make_standing("ada", replace(given, file="ada.ipynb", diagnosis=diagnosis, notes=notes))
 
 
@@ -111,7 +111,7 @@ def test_what_was_found_is_below_the_cell_that_it_is_about(wrong: ExerciseResult
     text, top, home, rest = annotated(PLAIN, wrong)["cells"]
     assert text == PLAIN["cells"][0] and rest == PLAIN["cells"][3]
     assert "causal_weights: 50 / 100\n" in get_added(top)
-    assert "Feedback is below cells 2 and 3, nowhere else." in get_added(top)
+    assert "Feedback is below cells 1 and 2, nowhere else." in get_added(top)
     assert "Line 2: Not scaled." in get_added(top) and "Line 2: it prints" in get_added(top)
     assert "Fails: It is right." in get_added(home) and "expected  1 < 2" in get_added(home)
     assert "1 &lt; 2 &amp;" in get_added(home, "text/html")
@@ -147,12 +147,12 @@ def test_only_what_the_run_tells_is_told(wrong: ExerciseResult) -> None:
 
 
 def test_an_error_is_below_its_cell(wrong: ExerciseResult) -> None:
-    error = ErrorRecord("syntax", "never closed\x1b[2J", 4, 1)
+    error = ErrorRecord("syntax", "never closed\x1b[2J", 3, 1)
     record = replace(
         wrong.record, error=error, name=None, properties=(), diagnosis=(), status="not_tried"
     )
     cells = annotated(PLAIN, replace(wrong, record=record))["cells"]
-    assert "never closed\\x1b[2J (cell 4, line 1)" in get_added(cells[3])
+    assert "never closed\\x1b[2J (cell 3, line 1)" in get_added(cells[3])
     assert "0 / 100" in get_added(cells[3]) or "50 / 100" in get_added(cells[3])
     assert not get_added(cells[2])
 
@@ -271,7 +271,7 @@ def test_own_outputs_that_name_headcheck_are_told_apart(
     named = "headcheck" in json.dumps(output).lower()
     denied = "This was handed in with the notebook. It is not feedback of week 1."
     assert get_added(after["cells"][4]) == (denied if named else "")
-    assert "Feedback is below cells 2 and 3, nowhere else." in get_added(after["cells"][1])
+    assert "Feedback is below cells 1 and 2, nowhere else." in get_added(after["cells"][1])
     assert take_out(after) == before
 
 
@@ -427,3 +427,13 @@ def test_no_file_takes_the_place_of_another(wrong: ExerciseResult) -> None:
         replace(wrong, student="s2", handle="ada", record=record),
     )
     assert list(written(encode(PLAIN), *results).files) == ["ada/ps1/a.ipynb", "s2.ipynb"]
+
+
+def test_cells_that_were_run_in_another_order_keep_their_feedback(wrong: ExerciseResult) -> None:
+    text, top, home, rest = PLAIN["cells"]
+    shuffled = text, {**top, "execution_count": 7}, {**home, "execution_count": 3}, rest
+    located = tuple(replace(each, cell=7) for each in wrong.record.diagnosis)
+    record = replace(wrong.record, diagnosis=located, notes=())
+    after = annotated(make_notebook(*shuffled), replace(wrong, record=record))["cells"]
+    assert "Feedback is below cells 7 and 3, nowhere else." in get_added(after[1])
+    assert "Line 2: Not scaled." in get_added(after[1]) and get_added(after[2])

@@ -98,12 +98,12 @@ def test_magics_are_no_python_in_a_module() -> None:
 # -------------------------------------------------------------------------- notebooks
 
 
-def test_cells_are_numbered_from_one_over_all_cells() -> None:
+def test_code_cells_that_were_not_run_are_counted_from_one() -> None:
     v4 = nbformat.v4
     cells = [v4.new_markdown_cell("# Title"), v4.new_code_cell("x = 1"), v4.new_raw_cell("raw")]
     written = v4.new_notebook(cells=[*cells, v4.new_code_cell("y = 2")])
     source = read_source(nbformat.writes(written).encode(), "ipynb")
-    assert [(cell.number, cell.text) for cell in source.cells] == [(2, "x = 1"), (4, "y = 2")]
+    assert [(cell.number, cell.text) for cell in source.cells] == [(1, "x = 1"), (2, "y = 2")]
 
 
 def test_notebooks_of_nbformat_3_are_read() -> None:
@@ -114,7 +114,7 @@ def test_notebooks_of_nbformat_3_are_read() -> None:
     ]
     written = v3.writes_json(v3.new_notebook(worksheets=pages)).encode()
     source = read_source(written, "ipynb")
-    assert [cell.number for cell in source.cells] == [2, 3]
+    assert [cell.number for cell in source.cells] == [1, 2]
     assert_same_lines(source.cells[0], "x = 1\n%time\nx")
 
 
@@ -356,18 +356,24 @@ def test_a_text_that_only_quotes_a_conflict_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "first", "why"),
+    ("kind", "first", "found"),
     [
-        ("code", "%%writefile attention.py\n", "only writes a file (%%writefile)"),
-        ("raw", "", "is a raw cell"),
-        ("markdown", "```python\n", "is a text cell"),
+        (
+            "code",
+            "%%writefile attention.py\n",
+            (2, "cell 2", "only writes a file (%%writefile) and is not run"),
+        ),
+        ("raw", "", (None, "the raw cell below cell 1", "is not run")),
+        ("markdown", "```python\n", (None, "the text cell below cell 1", "is not run")),
     ],
 )
-def test_definitions_in_cells_that_are_not_run_are_found(kind: str, first: str, why: str) -> None:
+def test_definitions_in_cells_that_are_not_run_are_found(
+    kind: str, first: str, found: tuple[int | None, str, str]
+) -> None:
     code = f"{first}class Attention:\n    def forward(self, x): ...\ndef mask(n): ...\n"
     cells = [{"cell_type": "code", "source": "x = 1"}, {"cell_type": kind, "source": code}]
     data = json.dumps({"cells": cells, "nbformat": 4}).encode()
-    assert find_unread_code(data) == [UnreadCode(2, why, ("Attention", "mask"))]
+    assert find_unread_code(data) == [UnreadCode(*found, ("Attention", "mask"))]
     quiet = json.dumps({"cells": [{"cell_type": kind, "source": "a class of its own"}]}).encode()
     assert find_unread_code(quiet) == []
 
@@ -388,3 +394,47 @@ print(read("%matplotlib inline"), "IPython" in sys.modules)
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert said.stdout.endswith(" True\n") and "%" not in said.stdout
+
+
+def number(*cells: tuple[str, object]) -> list[int]:
+    """The numbers of cells that hold this code, with these execution counts."""
+    made = [{"cell_type": "code", "source": s, "execution_count": n} for s, n in cells]
+    content = json.dumps({"cells": [{"cell_type": "markdown", "source": "# Text"}, *made]})
+    return [cell.number or 0 for cell in read_source(content.encode(), "ipynb").cells]
+
+
+@pytest.mark.parametrize(
+    ("counts", "numbers"),
+    [
+        ((1, 2, 3), [1, 2, 3]),
+        ((1, 17, 3), [1, 17, 3]),  # the second cell was run again
+        ((None, None, None), [1, 2, 3]),
+        ((4, None, 6), [4, 7, 6]),  # one was not run
+        ((1, 2, 1), [1, 2, 3]),  # two show the same after a restart
+        ((True, 0, -1), [1, 2, 3]),
+        ((10**30, "2", 2.0), [1, 2, 3]),
+    ],
+)
+def test_cells_have_the_numbers_that_jupyter_shows(
+    counts: tuple[object, ...], numbers: list[int]
+) -> None:
+    assert number(*((f"x = {n}", each) for n, each in enumerate(counts))) == numbers
+
+
+def test_a_cell_without_code_takes_no_number_from_the_others() -> None:
+    assert number(("x = 1", None), (" \n", None), ("y = 2", None)) == [1, 3, 2]
+    assert number(("", None), ("x = 1", 1), ("y = 2", 2)) == [3, 1, 2]
+
+
+def test_the_counts_of_nbformat_3_are_read() -> None:
+    v3 = nbformat.v3
+    cells = [v3.new_code_cell("x = 1", prompt_number=4), v3.new_code_cell("y = 2", prompt_number=2)]
+    written = v3.writes_json(v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)])).encode()
+    assert [cell.number for cell in read_source(written, "ipynb").cells] == [4, 2]
+
+
+def test_a_text_cell_above_all_code_is_told_by_that() -> None:
+    text = {"cell_type": "raw", "source": "def mask(n): ..."}
+    data = json.dumps({"cells": [text, {"cell_type": "code", "source": "x = 1"}]}).encode()
+    [found] = find_unread_code(data)
+    assert (found.cell, found.where) == (None, "the raw cell above the first code cell")

@@ -1,5 +1,7 @@
 """Remarks: what they say, and where they keep silent."""
 
+import json
+
 import nbformat
 import pytest
 
@@ -400,3 +402,19 @@ def test_torch_may_have_another_name_and_a_plain_class_may_hold_tensors() -> Non
         r.kind for r in find_warnings(notebook("import torch as t", module(line)), "Wanted")
     ] == ["unregistered"]
     assert kinds("class Wanted:\n    def __init__(self): self.w = torch.ones(3)") == []
+
+
+def test_what_counts_is_decided_by_the_order_of_the_cells_and_not_by_their_numbers() -> None:
+    def read(*counts: int) -> list[str]:
+        texts = "class Wanted: pass", "def f(:\nclass Wanted: pass"
+        cells = [
+            {"cell_type": "code", "source": text, "execution_count": n}
+            for text, n in zip(texts, counts, strict=True)
+        ]
+        source = read_source(json.dumps({"cells": cells}).encode(), "ipynb")
+        return [each.message for each in find_warnings(source, "Wanted")]
+
+    for counts in ((5, 2), (2, 5)):
+        [message] = read(*counts)
+        assert f"is defined again in cell {counts[1]}, of which nothing" in message
+        assert message.endswith(f"that in cell {counts[0]} counts")

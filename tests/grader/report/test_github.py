@@ -146,7 +146,7 @@ def notebook() -> nbformat.NotebookNode:
 def test_every_line_of_every_cell_is_found_in_the_file() -> None:
     written = nbformat.writes(notebook())
     lines = written.splitlines()
-    for number, cell in enumerate(CELLS, 1):
+    for number, cell in enumerate(CELLS[1:], 1):
         for i, source in enumerate(cell.split("\n"), 1):
             found = find_file_line(written.encode(), number, i)
             assert found is not None
@@ -160,14 +160,14 @@ def test_every_line_of_every_cell_is_found_in_the_file() -> None:
 def test_source_may_be_split_anywhere(source: str) -> None:
     value = source if source.startswith("[") else f'"{source}"'
     one_a_line = value.replace(", ", ",\n")
-    data = f'{{"cells": [{{\n"source":\n{one_a_line}\n}}]}}'
+    data = f'{{"cells": [{{"cell_type": "code",\n"source":\n{one_a_line}\n}}]}}'
     for line, letter in enumerate("abc", 1):
         found = find_file_line(data.encode(), 1, line)
         assert found is not None and letter in data.split("\n")[found - 1]
 
 
 def test_keys_are_read_as_json_reads_them() -> None:
-    data = b'{"cells": 1,\n"c\\u0065lls": [{"source": "x",\n"source": "a"}]}'
+    data = b'{"cells": 1,\n"c\\u0065lls": [{"cell_type": "code", "source": "x",\n"source": "a"}]}'
     assert find_file_line(data, 1, 1) == 3
 
 
@@ -178,13 +178,14 @@ def test_keys_are_read_as_json_reads_them() -> None:
         (b"{", 1, 1),
         (b"[]", 1, 1),
         (b'{"worksheets": []}', 1, 1),
+        (b'{"cells": [{"cell_type": "markdown", "source": "a"}]}', 1, 1),
         (b'{"cells": {}}', 1, 1),
-        (b'{"cells": [{"source": 3}]}', 1, 1),
-        (b'{"cells": [{"source": [3]}]}', 1, 1),
-        (b'{"cells": [{"source": "a"}]}', 2, 1),
-        (b'{"cells": [{"source": "a"}]}', 1, 2),
-        (b'{"cells": [{"source": "a"}]}', 0, 1),
-        (b'{"cells": [{"source": "a"}]}', 1, 0),
+        (b'{"cells": [{"cell_type": "code", "source": 3}]}', 1, 1),
+        (b'{"cells": [{"cell_type": "code", "source": [3]}]}', 1, 1),
+        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 2, 1),
+        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 1, 2),
+        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 0, 1),
+        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 1, 0),
         (b"[" * 100_000, 1, 1),
     ],
 )
@@ -192,13 +193,22 @@ def test_unknown_lines_are_omitted(data: bytes, cell: int, line: int) -> None:
     assert find_file_line(data, cell, line) is None
 
 
+def test_a_cell_is_found_by_the_number_that_jupyter_shows() -> None:
+    made = notebook()
+    made.cells[1].execution_count, made.cells[2].execution_count = 9, 4
+    written = nbformat.writes(made)
+    found = find_file_line(written.encode(), 4, 1)
+    assert found is not None and "d = 4" in written.splitlines()[found - 1]
+    assert find_file_line(written.encode(), 1, 1) is None
+
+
 def test_missing_file_gets_its_location_as_text(tmp_path: Path) -> None:
-    error = ErrorRecord("syntax", "no", 2, 3)
+    error = ErrorRecord("syntax", "no", 1, 3)
     path = tmp_path / "ada.ipynb"
     record = submission(error=error, file=str(path))
     assert f"::error file={path},title=" in run.render_report(build_report([record]), "github")
     path.write_text(nbformat.writes(notebook()), encoding="utf-8")
-    line = find_file_line(path.read_bytes(), 2, 3)
+    line = find_file_line(path.read_bytes(), 1, 3)
     assert f"::error file={path},line={line},title=" in run.render_report(
         build_report([record]), "github"
     )

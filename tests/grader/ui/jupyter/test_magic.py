@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from IPython.utils.capture import capture_output
@@ -13,6 +14,7 @@ from traitlets.config import Config
 from headcheck import check
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
+from headcheck.grader.reading.cells import read_source
 from headcheck.grader.ui.jupyter import CannotCheck, CheckResult
 from tests.grader.grading.open_classes import STRANGE, UNKNOWN
 
@@ -251,6 +253,19 @@ def test_notes_are_placed_in_the_cells_too(shell: InteractiveShell) -> None:
     [note] = judged(shell).record.notes
     assert "reads the notebook variable `shift` (set in cell 2)" in note.message
     assert (note.cell, note.line) == (3, 2)
+
+
+def test_the_saved_notebook_has_the_same_numbers(shell: InteractiveShell) -> None:
+    answer = find_answer(BY_SLUG["causal_weights"], "no_scale").source
+    run(shell, answer)  # cell 2
+    run(shell, "n = 1")
+    run(shell, answer)  # cell 4: the first one, run again
+    [here] = judged(shell, "found = check(causal_weights)").record.diagnosis
+    v4 = nbformat.v4
+    cells = [v4.new_markdown_cell("# Mine"), v4.new_code_cell(answer, execution_count=4)]
+    saved = v4.new_notebook(cells=[*cells, v4.new_code_cell("n = 1", execution_count=3)])
+    read = read_source(nbformat.writes(saved).encode(), "ipynb")
+    assert [cell.number for cell in read.cells] == [here.cell, 3] == [4, 3]
 
 
 def test_the_mistake_is_placed_in_the_cell(shell: InteractiveShell) -> None:
