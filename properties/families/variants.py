@@ -43,7 +43,7 @@ precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
 caching = PropertyFamily(PropertyGroup.CACHE, FORM)
 form = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
-WINDOW_HINT = "a window includes the token itself: which distances are inside?"
+WINDOW_HINT = "a token is one of the keys in its own window: how many others are?"
 UNEVEN = ((6, 4), (4, 3), (2, 4), (9, 6))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""
 LARGE_SCORES = 1e4

@@ -1,8 +1,8 @@
 """Present objects of this process as a submission, with their source text.
 
-In a notebook the text consists of the executed cells, with the numbers that Jupyter shows: `[3]` is
-the third cell that was executed. An earlier version of a cell is left out if all its definitions have been
-replaced since.
+In a notebook the text consists of the executed cells, by the numbers that Jupyter shows: `[3]` is
+the third cell that was executed. An earlier version of a cell is left out if all its definitions
+have been replaced since.
 """
 
 import functools

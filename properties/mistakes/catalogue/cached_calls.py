@@ -224,7 +224,7 @@ PLACED = (
     ),
     _define(
         "kept_keys_not_turned",
-        "Keys are kept before they are rotated, and are never rotated later.",
+        "Kept keys are never rotated, neither before they are kept nor when they are used.",
         "kept keys are not rotated",
         stands=lambda call, query, key: (query, key * ~call.is_kept()),
         hint=POSITION_HINT,

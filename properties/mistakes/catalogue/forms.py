@@ -153,8 +153,8 @@ NUMBERS_AND_SIZES = (
     StructuralMistake(
         define_mistake(
             "size_written_in_the_code",
-            "Small sizes are right and larger ones wrong: a number, a chunk or a window is written "
-            "into the code.",
+            "Small sizes are right and larger ones wrong: look for a fixed number that larger "
+            "inputs exceed, such as the length of a mask, a chunk or a window.",
             "",
         ),
         (Symptom(SIZES, kinds={Kind.VALUE, Kind.SHAPE, Kind.FINITE}),),

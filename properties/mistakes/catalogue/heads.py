@@ -12,8 +12,8 @@ HEADS = require(
     Capability.HEADS,
     define_mistake(
         "split_without_transpose",
-        "The heads are split by a view alone, which scrambles heads and tokens: their axes have to "
-        "change places.",
+        "The projections are viewed as (heads, tokens, width), which scrambles heads and tokens: a "
+        "view as (tokens, heads, width) comes first, and then the two axes change places.",
     ).simulated_by(split=layers.straight_view),
     define_mistake(
         "split_channel_major",
@@ -34,7 +34,8 @@ HEADS = require(
     ).simulated_by(split=layers.every_nth_column, merge=output.channels_first),
     define_mistake(
         "split_and_merge_without_transpose",
-        "Heads are split and merged by views alone: rows of the same token attend to each other.",
+        "The projections are viewed as (heads, tokens, width), which scrambles heads and tokens, "
+        "and are viewed back at the end: pieces of the same token attend to each other.",
     ).simulated_by(split=layers.straight_view, merge=output.without_transpose),
     define_mistake(
         "heads_and_head_dim_exchanged",
@@ -67,8 +68,8 @@ HEADS = require(
     ),
     define_mistake(
         "attends_over_heads",
-        "The heads of a token attend to each other, because tokens and heads did not change "
-        "places.",
+        "The heads of a token attend to each other: where queries and keys are multiplied, the "
+        "axis of heads is in the place of the tokens.",
     ).simulated_by(
         {"split": layers.heads_behind_tokens, "merge": output.heads_last},
         {

@@ -165,7 +165,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(hide=scores.filled_with(0.0)),
     define_mistake(
         "filled_with_small_number",
-        "Hidden scores become a number that is not small enough instead of −∞, "
+        "Hidden scores become a number that is not negative enough instead of −∞, "
         "so they keep weight.",
         "fill:^-?[\\d.]+(e-?\\d+)?$",
     ).simulated_by(
@@ -188,7 +188,8 @@ MASK: Sequence[Mistake] = (
     ),
     define_mistake(
         "filled_with_tiny_number",
-        "Hidden scores become almost 0 instead of −∞: 1e-9 is not 1e9.",
+        "Hidden scores become almost 0 instead of −∞: 1e-9 is a tiny number, and not a very "
+        "negative one.",
         "fill:e-\\d+$",
     ).simulated_by(
         *(

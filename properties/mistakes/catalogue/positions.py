@@ -79,15 +79,17 @@ ROTARY = require(
     ),
     define_mistake(
         "exponent_without_factor_two",
-        "The exponent of the angles lacks a factor of 2: pair i rotates by base^(-i/{turned}).",
+        "The exponent of the angles lacks a factor of 2: pair i should rotate by "
+        "base^(-2i/{turned}).",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: i / (2 * len(i))))),
     define_mistake(
         "exponent_with_factor_four",
-        "The exponent of the angles is doubled: pair i rotates by base^(-4i/{turned}).",
+        "The exponent of the angles is doubled: pair i should rotate by base^(-2i/{turned}).",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * i / len(i)))),
     define_mistake(
         "exponent_positive",
-        "The exponent of the angles lacks its minus sign: pair i rotates by base^(2i/{turned}).",
+        "The exponent of the angles lacks its minus sign: pair i should rotate by "
+        "base^(-2i/{turned}).",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: -i / len(i)))),
     define_mistake(
         "pairs_counted_from_one",

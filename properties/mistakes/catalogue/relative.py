@@ -143,13 +143,13 @@ BUCKETS = require(
     Positions.RELATIVE,
     define_mistake(
         "distance_counted_the_other_way",
-        "Distances have the wrong sign: a key's position minus the query's is negative for earlier "
-        "keys.",
+        "Distances have the wrong sign: they should be a key's position minus the query's, which "
+        "is negative for earlier keys.",
     ).simulated_by(adjust=reversed_in_time),
     define_mistake(
         "buckets_of_the_other_sides",
-        "The buckets are for the wrong sides: later keys have buckets of their own only where they "
-        "can be seen.",
+        "The buckets are for the wrong sides: half of them should be for later keys if these can "
+        "be seen, and otherwise none.",
     ).simulated_by(adjust=of_the_other_sides),
     define_mistake(
         "buckets_without_logarithms",

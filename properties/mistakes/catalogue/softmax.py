@@ -29,13 +29,13 @@ SOFTMAX = require(
     ),
     define_mistake(
         "softmax_over_heads",
-        "The softmax runs over the heads; the keys have the last dimension.",
+        "The softmax runs over the heads; it should run over the keys.",
         "softmax:dim=(1|-3)$",
         needs=Capability.HEADS,
     ).simulated_by(normalise=scores.softmax_over(1)),
     define_mistake(
         "softmax_over_batch",
-        "The softmax runs over the batch instead of the keys: the last dimension is the keys'.",
+        "The softmax runs over the batch; it should run over the keys.",
         "softmax:dim=0$",
     ).simulated_by(normalise=scores.softmax_over(0)),
     define_mistake(

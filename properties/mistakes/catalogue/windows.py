@@ -59,12 +59,13 @@ WINDOWS = require(
     ).simulated_by(permit=everything_before),
     define_mistake(
         "window_too_short",
-        "The window is one token too short: it includes the token itself.",
+        "A token sees one key too few: it should see itself and the window − 1 tokens before it.",
         LINE,
     ).simulated_by(permit=of_length(-1)),
     define_mistake(
         "window_too_long",
-        "The window is one token too long: it includes the token itself.",
+        "A token sees one key too many: besides itself it should see only the window − 1 tokens "
+        "before it.",
         LINE,
     ).simulated_by(permit=of_length(1)),
     define_mistake(
@@ -85,8 +86,8 @@ WINDOWS = require(
     ).simulated_by(permit=beyond_the_window),
     define_rare_mistake(
         "window_does_not_slide",
-        "The sequence is cut into blocks of the window's length: a token sees none of the block "
-        "before its own.",
+        "The window does not move with the token: a token sees the block of the sequence in which "
+        "it lies, and nothing of the block before.",
     ).simulated_by(permit=own_block),
     define_rare_mistake(
         "window_at_the_beginning",
