@@ -102,8 +102,8 @@ def record_diagnoses(
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 
-    If a function only builds a given class, its mistake is not in the code of that class. A mistake
-    in values whose code looks like nothing that is known has the last line of the proved place.
+    If a function only builds a given class, its mistake is not in the code of that class. The line
+    of a single mistake in values is one of the proved place, if that is known.
     """
     is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
@@ -111,15 +111,28 @@ def record_diagnoses(
     except SubmissionFailed:
         patterns = []
     records = [record_diagnosis(each, patterns, contract) for each in diagnosed]
-    if place is None or contract.entry is Entry.BUILDER:
+    if place is None or contract.entry is Entry.BUILDER or len(records) != 1:
         return records
-    last = place.lines[-1]
-    return [
-        replace(record, cell=last.cell, line=last.line)
-        if record.line is None and each.mistake.variants
-        else record
-        for record, each in zip(records, diagnosed, strict=True)
-    ]
+    [record], is_of_values = records, diagnosed[0].mistake.variants
+    return [_pin(record, place, patterns)] if is_of_values else records
+
+
+def _pin(
+    record: DiagnosisRecord, place: PlaceRecord, patterns: Sequence[CodePattern]
+) -> DiagnosisRecord:
+    """Return a record with the proved line of a place.
+
+    If there are several, the line of a code pattern counts if it is one of them, or if it is that
+    of an argument that is never used.
+    """
+    told = record.cell, record.line
+    if told in [(each.cell, each.line) for each in patterns if each.kind == "unused"]:
+        return record
+    if place.proved is not None:
+        return replace(record, cell=place.proved.cell, line=place.proved.line)
+    if told in [(each.cell, each.line) for each in place.lines]:
+        return record
+    return replace(record, cell=None, line=None)
 
 
 def record_diagnosis(

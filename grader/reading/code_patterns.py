@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.results import map_lines_to_results
 from headcheck.grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
+from headcheck.grader.reading.unused_arguments import list_unused_arguments
 
 MAX_PATTERNS = 400
 """at most this many patterns are reported"""
@@ -80,12 +81,33 @@ def _iter_patterns(site: DefinitionSite) -> Iterator[CodePattern]:
     node = site.node
     for function in list_methods(node) if isinstance(node, ast.ClassDef) else [node]:
         results = map_lines_to_results(function)
+        if function.name in ("__init__", "forward", node.name):
+            for arg in list_unused_arguments(site, function):
+                yield CodePattern("unused", arg.arg, site.cell, arg.lineno)
+        for line, detail in _iter_running_sums(function):
+            yield CodePattern("running", detail[:MAX_DETAIL_LENGTH], site.cell, line)
         for inner in ast.walk(function):
             for kind, detail in _classify_node(inner):
                 if kind != "return" or function.name in ("forward", "__call__", node.name):
                     line = getattr(inner, "lineno", function.lineno)
                     detail = detail[:MAX_DETAIL_LENGTH]
                     yield CodePattern(kind, detail, site.cell, line, results.get(line))
+
+
+def _iter_running_sums(function: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield what a loop adds to a sum that it adds to as it is, without multiplying it before."""
+    loops = (node for node in ast.walk(function) if isinstance(node, ast.For | ast.While))
+    for node in (inner for loop in loops for inner in ast.walk(loop)):
+        match node:
+            case ast.AugAssign(target=ast.Name(), op=ast.Add(), value=added):
+                yield node.lineno, ast.unparse(added)
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.BinOp(left=left, op=ast.Add(), right=right),
+            ):
+                for one, other in ((left, right), (right, left)):
+                    if isinstance(one, ast.Name) and one.id == name:
+                        yield node.lineno, ast.unparse(other)
 
 
 def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:

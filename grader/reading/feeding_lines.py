@@ -113,14 +113,28 @@ def _list_helpers(scopes: tuple[CodeScope, ...], computed: Set[int]) -> list[Nam
     return [each for scope in plain for each in scope.numbers]
 
 
-def find_setting_lines(
-    source: SubmissionSource, path: str, *, shared: bool = False
-) -> list[Position]:
+def find_setting_lines(source: SubmissionSource, path: str) -> list[Position]:
     """Return the lines that set the attribute that holds a weight, by its path.
 
     A layer may be switched by an argument that is true or false by default: its line is one, too.
-    If the weight is shared, lines that only give it another name come first.
     """
+    return [(number, line) for number, each in _find_settings(source, path) for line in each.lines]
+
+
+def find_sharing_lines(source: SubmissionSource, paths: Iterable[str]) -> list[Position]:
+    """Return the lines that set attributes that hold one weight: those that give it another name.
+
+    If there are none, all lines that set them are returned.
+    """
+    found = [each for path in paths for each in _find_settings(source, path)]
+    aliases = [(number, each) for number, each in found if each.is_alias]
+    return sorted({(number, each.lines[0]) for number, each in aliases or found})
+
+
+def _find_settings(
+    source: SubmissionSource, path: str
+) -> list[tuple[int | None, "_AttributeSetting"]]:
+    """Return the statements that set the attribute that holds a weight, with their cells."""
     names = path.split(".")
     if len(names) > 1 and names[-1] in ("weight", "bias"):
         names.pop()  # a layer's own
@@ -131,10 +145,8 @@ def find_setting_lines(
             for each in _read_attributes(cell.text)
             if each.name == name
         ]
-        aliases = [(number, each) for number, each in found if each.is_alias]
         if found:
-            chosen = (aliases or found) if shared else found
-            return [(number, line) for number, each in chosen for line in each.lines]
+            return found
     return []
 
 

@@ -32,6 +32,7 @@ from headcheck.grader.reading.symbol_table import (
     build_symbol_table,
     list_methods,
 )
+from headcheck.grader.reading.unused_arguments import list_unused_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,29 +269,9 @@ def _find_notebook_variables(
 
 
 def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
-    read: set[str] = set()
-    for node in (inner for statement in function.body for inner in ast.walk(statement)):
-        match node:
-            case ast.Name(id=name, ctx=ast.Load() | ast.Del()):
-                read.add(name)
-            case ast.AugAssign(target=ast.Name(id=name)):
-                read.add(name)
-    if _is_stub(function) or read & {"eval", "exec", "locals", "vars"}:
-        return
-    positional = [*function.args.posonlyargs, *function.args.args]
-    for arg in [*positional[is_bound(site, function) :], *function.args.kwonlyargs]:
-        if arg.arg not in read and not arg.arg.startswith("_"):
-            message = f"{_label(site, function)} never uses its argument `{arg.arg}`"
-            yield CodeWarning("unused_argument", message, site.cell, arg.lineno, arg.arg)
-
-
-def _is_stub(function: FunctionNode) -> bool:
-    """Whether a function has no real body yet: only docstrings, `pass`, `...` or a `raise`."""
-    return all(
-        isinstance(statement, (ast.Pass, ast.Raise))
-        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-        for statement in function.body
-    )
+    for arg in list_unused_arguments(site, function):
+        message = f"{_label(site, function)} never uses its argument `{arg.arg}`"
+        yield CodeWarning("unused_argument", message, site.cell, arg.lineno, arg.arg)
 
 
 def _find_unregistered(

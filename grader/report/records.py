@@ -187,6 +187,11 @@ class PlaceRecord:
     right: tuple[str, ...] = ()
     got: tuple[str, ...] = ()
 
+    @property
+    def proved(self) -> LineRecord | None:
+        """The line of the mistake, if it is known: one of several may be right."""
+        return self.lines[0] if len(self.lines) == 1 else None
+
 
 @dataclass(frozen=True, slots=True)
 class RepairRecord:

@@ -13,6 +13,7 @@ from headcheck.grader.grading.places.flow import (
     sort_positions,
 )
 from headcheck.grader.grading.places.lines import JOINS, LineFinder
+from headcheck.grader.grading.places.masks import MaskReader
 from headcheck.grader.grading.places.matching import UNIT, Pattern
 from headcheck.grader.grading.places.search import SUMS, SearchReader
 from headcheck.grader.grading.places.stages import Kind, collect_needed, find_last
@@ -82,6 +83,8 @@ class Bounder(SearchReader):
             between |= self._list_exchanged(key, next(iter(kernels), step), edge)
         if self.stages[key].kind is Kind.STEP and between == {step} and step not in stops:
             between |= edge
+        if key == "masked":
+            between = MaskReader(self.search).list_suspects(step, between)
         lines = self.lines.add_pieces(self.lines.add_fed(between), edge)
         right = frozenset().union(*(given[k] for k in last))
         thrown = self.lines.list_thrown_away(between | right, self.stages[missing].numel)

@@ -118,7 +118,7 @@ class Search:
             return self._find_speed(key)
         if (layer := self._find_layer(key)) is not None:
             return layer if layer not in self.right else None
-        if key in self.layers and not self._uses_path(self.layers[key]):
+        if key in self.layers and not self.uses_path(self.layers[key]):
             return None
         given = self._list_given(key)
         if stage.hidden is not None and (idle := self.find_idle(key)) is not None:
@@ -193,7 +193,7 @@ class Search:
                 return number
         return None
 
-    def _uses_path(self, path: str) -> bool:
+    def uses_path(self, path: str) -> bool:
         """Whether a wrong result rests on a parameter, of the first head if each has its own."""
         kind = PARAMETER + path.format(head=0)
         return any(self.flow.steps[n].kind == kind for n in self.slice)

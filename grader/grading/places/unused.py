@@ -17,8 +17,10 @@ class Unused(SearchReader):
     def bound(self, missing: str) -> Bound | None:
         """Return the bound of a missing stage that is known because something is not used."""
         found = self._bound_discarded(missing) or self._bound_unused()
+        if found is None and missing in ("q", "k", "v"):
+            return self._bound_unprojected(missing)
         if found is None and missing == "masked" and self.search.find_idle(missing) is None:
-            return self._bound_unmasked()
+            return self._bound_cut() or self._bound_unmasked()
         if found is None and missing == "adjusted":
             return self._bound_unadjusted()
         return found
@@ -89,6 +91,34 @@ class Unused(SearchReader):
         lines = self.lines.span(edge, max(steps), self.flow.list_positions(steps))
         lines = self.lines.add_pieces(lines, edge)
         return Bound("masked", max(steps), lines, before, (key,), is_left_out=True)
+
+    def _bound_cut(self) -> Bound | None:
+        """Return the bound if the mask sets weights to 0 after the softmax."""
+        if "unmasked" not in self.search.found or "cut" not in self.search.found:
+            return None
+        given = self.search.found["unmasked"].steps & self.search.slice
+        cut = self.search.found["cut"].steps & self.search.slice
+        after = self.flow.walk_on(given, through=self._list_between_products()) - given
+        late = {n for n in after if self.flow.steps[n].kind not in (*LAYOUTS, *PRODUCTS)}
+        if not cut & late:
+            return None
+        before = self.flow.list_positions(given)
+        return Bound("cut", min(cut & late), self.lines.list_lines(late), before, ("unmasked",))
+
+    def _bound_unprojected(self, missing: str) -> Bound | None:
+        """Return the bound if the layer of other queries, keys or values is used for a role."""
+        own = self.search.layers.get(missing)
+        if own is None or own not in self.search.paths or self.search.uses_path(own):
+            return None
+        if not self.search.is_met("scores") and self.search.choose_candidate("scores") is None:
+            return None  # nothing is compared
+        others = {self.search.layers.get(key) for key in "qkv" if self.search.is_met(key)}
+        used = {n for n in self.search.slice if others & {*self.flow.list_weights(n)}}
+        if not used:
+            return None
+        lines = self.flow.list_positions(used)
+        said = f"The layer that should give the {self.stages[missing].name} is not used."
+        return Bound(missing, None, lines, (), (), weights=said)
 
     def _bound_unadjusted(self) -> Bound | None:
         """Return the bound if weights rest on scores before something is added to them."""

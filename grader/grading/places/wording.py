@@ -52,6 +52,9 @@ def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     if bound.factor is not None:
         times = _format(bound.factor)
         return f"The scores are {times} times what they should be, and right otherwise."
+    if bound.stage == "cut":
+        at = name_lines(_place(bound, flow))
+        return f"{at.capitalize()} hides weights after the softmax, and not scores before it."
     if bound.is_unused:
         name = stages[bound.stage].name
         return f"The right {name} are computed, but what is returned does not rest on them."

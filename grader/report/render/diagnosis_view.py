@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.grader.report.languages import ENGLISH, Language
-from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord, PlaceRecord
+from headcheck.grader.report.records import (
+    DiagnosisRecord,
+    ExampleRecord,
+    NoteRecord,
+    PlaceRecord,
+)
 from headcheck.grader.report.render.sanitise import sanitise
 from headcheck.properties.violations.violation import format_location
 
@@ -27,10 +32,12 @@ def view_diagnosis(
     mistakes: Sequence[DiagnosisRecord],
     language: Language = ENGLISH,
     place: PlaceRecord | None = None,
+    notes: Sequence[NoteRecord] = (),
 ) -> DiagnosisView | None:
     """Return the view of the diagnosed mistakes, if there are any.
 
-    A single mistake is told without a line where its place is told, which has this line.
+    A single mistake is told without a line where its place is told, which has this line. A note
+    that explains a mistake stands with it.
     """
     if not mistakes:
         return None
@@ -41,11 +48,34 @@ def view_diagnosis(
         mistakes = [replace(mistakes[0], cell=None, line=None)]
     return DiagnosisView(
         _describe_found(mistakes, language, compared=compared),
-        tuple(language.read(sanitise(m.sentence) + _tell_where_to_look(m)) for m in mistakes),
+        tuple(_describe(mistake, notes, language) for mistake in mistakes),
         tuple(m.example for m in mistakes),
         compared,
         any(m.cases_tried for m in mistakes),
     )
+
+
+def list_apart(
+    notes: Sequence[NoteRecord], mistakes: Sequence[DiagnosisRecord]
+) -> Sequence[NoteRecord]:
+    """Return the notes that stand with no mistake."""
+    told = [note for mistake in mistakes for note in _list_explaining(mistake, notes)]
+    return [note for note in notes if note not in told]
+
+
+def _list_explaining(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> Sequence[NoteRecord]:
+    """Return the notes that say why a mistake is made: an argument at its line is never used."""
+    at = mistake.cell, mistake.line
+    return [n for n in notes if n.kind == "unused_argument" and (n.cell, n.line) == at]
+
+
+def _describe(mistake: DiagnosisRecord, notes: Sequence[NoteRecord], language: Language) -> str:
+    """Return the sentence of a mistake, and either what explains it or where to look."""
+    said, why = sanitise(mistake.sentence), _list_explaining(mistake, notes)
+    if not why:
+        return language.read(said + _tell_where_to_look(mistake))
+    told = (sanitise(note.message) + format_location(note.cell, note.line) for note in why)
+    return " ".join([language.read(said), *(f"{language.read(each)}." for each in told)])
 
 
 def _describe_found(

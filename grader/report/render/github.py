@@ -73,8 +73,9 @@ def collect_annotations(
         for mistake, sentence in zip(record.diagnosis, view.diagnosis.sentences, strict=True):
             yield Annotation(language.say("The mistake"), sentence, mistake.cell, mistake.line)
     if view.place is not None and record.place is not None:
-        at = record.place.lines[-1]
-        yield Annotation(language.say("Where it goes wrong"), view.place.sentence, at.cell, at.line)
+        told = record.place.proved, *record.diagnosis[:1]
+        cell, line = next(((at.cell, at.line) for at in told if at is not None), (None, None))
+        yield Annotation(language.say("Where it goes wrong"), view.place.sentence, cell, line)
     by_claim = {language.read(sanitise_line(prop.claim)): prop for prop in record.properties}
     for failure in (*view.others, *view.consequences):
         prop = by_claim[failure.claim]

@@ -11,6 +11,7 @@ from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import Report
 from headcheck.grader.report.render.circumstances import describe_circumstances
 from headcheck.grader.report.render.folding import (
+    FOLDED_NOTES,
     FOLDINGS,
     Folding,
     fold_prints,
@@ -259,8 +260,14 @@ def _list_unsaid(view: SubmissionView) -> Sequence[MessageView]:
 
 
 def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageView]:
-    """Return the notes, or the first of them and the number of others."""
-    notes = _list_unsaid(view)
+    """Return the notes, or the first of them and the number of others.
+
+    One that may be why something fails stands with the failures, whatever the room.
+    """
+    unsaid = _list_unsaid(view)
+    telling = [note for note in unsaid if note.kind == "unused argument"][:FOLDED_NOTES]
+    notes = [*telling, *(note for note in unsaid if note not in telling)]
+    many = max(many, len(telling))
     left = len(notes) - many
     if left < 2:
         return notes

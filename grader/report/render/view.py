@@ -17,7 +17,7 @@ from headcheck.grader.report.records import (
     PropertyRecord,
     SubmissionRecord,
 )
-from headcheck.grader.report.render.diagnosis_view import view_diagnosis
+from headcheck.grader.report.render.diagnosis_view import list_apart, view_diagnosis
 from headcheck.grader.report.render.outcome import ENDINGS, describe_ending, read_heading
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.sentences import (
@@ -95,9 +95,9 @@ def make_view(record: SubmissionRecord, language: Language = ENGLISH) -> Submiss
         short_summary=(*whole, *count_untried(record.properties, language), *others),
         why_nothing=() if record.score else whole,
         error=_view_message(record.error, language) if record.error else None,
-        notes=_view_notes(record.notes, language),
+        notes=_view_notes(list_apart(record.notes, record.diagnosis), language),
         repair=describe_repair(record.repair, language),
-        diagnosis=view_diagnosis(record.diagnosis, language, record.place),
+        diagnosis=view_diagnosis(record.diagnosis, language, record.place, record.notes),
         place=None if record.place is None else _view_place(record.place, language),
         source=tuple(
             _view_source(excerpt, record, language) for excerpt in record.source[:MAX_EXCERPTS]
@@ -168,9 +168,8 @@ def list_located(
     """Yield cells, lines, and the faults there: mistakes, the error, and the first crash."""
     read = language.read
     yield from ((d.cell, d.line, read(d.sentence)) for d in record.diagnosis)
-    if record.place is not None and not record.diagnosis:
-        said = read(record.place.sentence)
-        yield from ((at.cell, at.line, said) for at in record.place.lines[-1:])
+    if record.place is not None and record.place.proved is not None and not record.diagnosis:
+        yield record.place.proved.cell, record.place.proved.line, read(record.place.sentence)
     if record.repair is not None:
         yield record.repair.cell, record.repair.line, describe_repair(record.repair, language)[1]
     if record.error is not None:

@@ -18,6 +18,7 @@ from headcheck.grader.reading.feeding_lines import (
     find_neighbours,
     find_returns,
     find_setting_lines,
+    find_sharing_lines,
 )
 from headcheck.grader.sandbox.operations import Answer, MadeWeight, TracedStep, TraceReply
 from headcheck.grader.sandbox.wire import label_by_position
@@ -307,9 +308,9 @@ def make_reply(
     read = {step.kind.removeprefix("parameter ") for step in steps if step.kind[:9] == "parameter"}
     made = tuple(MadeWeight(path, tuple(find_setting_lines(source, path))) for path in sorted(read))
     shared = tuple(
-        MadeWeight(path, tuple(find_setting_lines(source, end, shared=True)))
+        MadeWeight(path, tuple(find_sharing_lines(source, ends)))
         for pair, ends in recorder.shared
-        for path, end in zip(pair, ends, strict=True)
+        for path in pair
     )
     ends = () if recorder.entry is None else tuple(find_returns(source, recorder.entry))
     return TraceReply(steps, returned, lines, ends, made, shared), label_by_position([values])

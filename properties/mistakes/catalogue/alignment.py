@@ -70,5 +70,6 @@ OPTION = require(
     define_mistake(
         "always_causal",
         "Later tokens are hidden in every call, even if `causal` is False.",
+        "unused:causal",
     ).simulated_by(permit=always_aligned),
 )

@@ -214,19 +214,25 @@ def _summed(above: Exponentials, below: Exponentials, maxima: Exponentials) -> S
     }
 
 
+AVERAGE, SUM = "@|matmul|einsum|bmm", r"\bsum\("
+"""patterns for what a loop adds to a running average, and to a running sum"""
+
 BLOCKS = require(
     Capability.BLOCKED,
     define_mistake(
         "earlier_blocks_not_rescaled",
         "When a block has a larger score than all before it, the earlier sums are not corrected.",
+        f"running:{AVERAGE} | running:{SUM}",
     ).simulated_by(_summed(from_running_maximum, from_running_maximum, last_running_maximum)),
     define_mistake(
         "earlier_average_not_rescaled",
         "When the maximum grows, the sum so far is corrected, and the average so far is not.",
+        f"only running:{AVERAGE}",
     ).simulated_by(_summed(from_running_maximum, from_final_maximum, last_running_maximum)),
     define_mistake(
         "earlier_sum_not_rescaled",
         "When the maximum grows, the average so far is corrected, and the sum so far is not.",
+        f"only running:{SUM}",
     ).simulated_by(_summed(from_final_maximum, from_running_maximum, last_running_maximum)),
     define_mistake(
         "rescaled_the_other_way",

@@ -118,7 +118,7 @@ SCALED_IN_EVALUATION = define_mistake(
     )
 )
 NEVER = define_mistake(
-    "dropout_never", "Dropout never acts: in training no weight is dropped."
+    "dropout_never", "Dropout never acts: in training no weight is dropped.", "unused:drop"
 ).dropping_by(never)
 NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",

@@ -70,6 +70,7 @@ MASK: Sequence[Mistake] = (
         define_mistake(
             "given_mask_ignored",
             "The mask that a call is given has no effect: only later tokens are hidden.",
+            "unused:mask",
             needs=Capability.CAUSAL,
         ).simulated_by(permit=scores.future_beside_mask),
     ),

@@ -107,6 +107,7 @@ ROTARY = require(
     define_mistake(
         "rotary_base",
         "The base of the angles is another number than the statement says.",
+        "unused:base",
     ).simulated_by(
         *(
             {"place": placed(angles=angles_of(positions.right_exponent, base))}
@@ -239,7 +240,7 @@ ALIBI = require(
 LIMITED = require(
     Capability.SOFTCAP,
     define_mistake(
-        "scores_not_limited", "The scores are not limited: softcap is not used."
+        "scores_not_limited", "The scores are not limited: softcap is not used.", "unused:cap"
     ).simulated_by(adjust=positions.unadjusted),
     define_mistake(
         "limit_of_one",

@@ -139,7 +139,7 @@ REGISTRATION = (
         define_mistake(
             "bias_unasked",
             "There is a bias although qkv_bias does not ask for it.",
-            "",
+            "unused:bias",
         ),
         (Symptom((contract.the_biases_follow_the_option,), reasons={Reason.BIAS_UNASKED}),),
         explains=(contract.there_are_no_other_parameters, *COPIES, *HISTORY),

@@ -55,7 +55,7 @@ WINDOWS = require(
     define_mistake(
         "no_window",
         "The window hides nothing: every token sees itself and all tokens before it.",
-        LINE,
+        f"unused:(?i)win | {LINE}",
     ).simulated_by(permit=everything_before),
     define_mistake(
         "window_too_short",
