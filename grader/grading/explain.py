@@ -114,10 +114,10 @@ def record_diagnoses(
     if place is None or contract.entry is Entry.BUILDER or len(records) != 1:
         return records
     [record], is_of_values = records, diagnosed[0].mistake.variants
-    return [_pin(record, place, patterns)] if is_of_values else records
+    return [pin_line(record, place, patterns)] if is_of_values else records
 
 
-def _pin(
+def pin_line(
     record: DiagnosisRecord, place: PlaceRecord, patterns: Sequence[CodePattern]
 ) -> DiagnosisRecord:
     """Return a record with the proved line of a place.

@@ -1,7 +1,8 @@
 """The lines that are told with a mistake contain one on which the answer differs from a right one.
 
 They are proved by the stages that a call computes, or else found by what code looks like. Of
-answers that differ from a right answer in a few lines it is known which these are.
+answers that differ from a right answer in a few lines it is known which these are. A line at which
+a message stands is pinned: it has to be one of them.
 """
 
 import ast
@@ -16,23 +17,27 @@ import torch
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, list_answers
-from headcheck.grader.grading.explain import find_code_pattern
+from headcheck.grader.grading.explain import find_code_pattern, pin_line
 from headcheck.grader.grading.places.locate import locate
 from headcheck.grader.grading.places.wording import tell_place
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.code_patterns import find_code_patterns
+from headcheck.grader.report.records import DiagnosisRecord, PlaceRecord
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import ALL
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.golden.bank import list_announced
 
 MISTAKES = {each.name: each for each in ALL}
+ANY_MISTAKE = {each.mistake.name: each.mistake for each in STRUCTURAL} | MISTAKES
 FEW_LINES = 4
 PRECISION = 0.98
+PINNED_PRECISION = 0.95
 MOST_LINES = 3
 """the median number of lines that are told"""
 UNUSED = "no_mask"
@@ -99,13 +104,43 @@ def open_harness(exercise: Exercise, source: str) -> Harness:
     return Harness(subject, exercise.contract)
 
 
-def list_told_lines(exercise: Exercise, answer: Answer, mistake: str) -> set[int]:
-    """The lines of the place; if it is not known, that of the code pattern of the mistake."""
+def find_place(exercise: Exercise, answer: Answer) -> PlaceRecord | None:
     try:
         located = locate(open_harness(exercise, answer.source), ())
     except SubmissionFailed:
-        located = None
-    place = None if located is None else tell_place(located)
+        return None
+    return None if located is None else tell_place(located)
+
+
+def find_pinned_line(exercise: Exercise, answer: Answer) -> int | None:
+    """The line at which the mistake that is named stands, or what is told of the place."""
+    place, names = find_place(exercise, answer), list_announced(answer)
+    mistake = ANY_MISTAKE.get(names[0]) if len(names) == 1 else None
+    if mistake is None:
+        return None if place is None or place.proved is None else place.proved.line
+    source = read_source(answer.source.encode(), "py")
+    patterns = find_code_patterns(source, exercise.contract.name)
+    pattern = find_code_pattern(mistake, patterns)
+    line = None if pattern is None else pattern.line
+    found = DiagnosisRecord(mistake.name, mistake.sentence, None, line, 0, 0)
+    is_placed = place is not None and mistake.variants
+    return pin_line(found, place, patterns).line if place and is_placed else line
+
+
+def iter_pins(exercises: Iterable[Exercise]) -> Iterator[tuple[Answer, int | None, bool]]:
+    """Yield answers that differ in a few lines, the pinned line, and whether it is one of them."""
+    for exercise in exercises:
+        rights = list_right_lines(exercise.slug)
+        for answer in list_answers(exercise, "wrong"):
+            changed = list_true_lines(answer.source.splitlines(), rights)
+            if len(changed) <= FEW_LINES:
+                line = find_pinned_line(exercise, answer)
+                yield answer, line, line in widen_to_statements(answer.source, changed)
+
+
+def list_told_lines(exercise: Exercise, answer: Answer, mistake: str) -> set[int]:
+    """The lines of the place; if it is not known, that of the code pattern of the mistake."""
+    place = find_place(exercise, answer)
     proved = set() if place is None else {each.line for each in place.lines}
     if proved:
         return proved
@@ -145,3 +180,11 @@ def test_the_lines_to_look_at_contain_one_that_is_wrong(exercises: Sequence[Exer
     assert statistics.median(sizes) <= MOST_LINES
     # Where a single answer makes a mistake, it says nothing about the mistake.
     assert [m for m in told if told[m] > 2 and 2 * right[m] < told[m] and m != UNUSED] == []
+
+
+@pytest.mark.sampled("exercises", [BUILT], [BUILT[2::12]], ids=len)
+def test_a_pinned_line_is_one_that_is_wrong(exercises: Sequence[Exercise]) -> None:
+    found = [each for each in iter_pins(exercises) if each[1] is not None]
+    beside = [(a.exercise, a.name, line) for a, line, is_there in found if not is_there]
+    assert len(found) > 9 * len(exercises)
+    assert len(beside) <= (1 - PINNED_PRECISION) * len(found), beside

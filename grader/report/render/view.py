@@ -141,7 +141,8 @@ def tally_statuses(statuses: Sequence[str], language: Language = ENGLISH) -> str
 def _view_source(excerpt: Excerpt, record: SubmissionRecord, language: Language) -> SourceView:
     """Return the lines of an excerpt, with the faults next to the marked lines."""
     messages: dict[int, list[str]] = {}
-    for cell, number, message in list_located(record, language):
+    located = [each for each in list_located(record, language) if each[1] is not None]
+    for cell, number, message in located:
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
@@ -156,6 +157,7 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord, language: Language)
                 sanitise_line(line.expandtabs(4), get_line_limit(is_marked=n in marked)),
                 n in marked,
                 tuple(messages.get(n, ())),
+                around=bool(located) and n in marked and n not in messages,
             )
             for n, line in enumerate(lines, excerpt.line)
         ),

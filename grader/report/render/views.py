@@ -72,6 +72,8 @@ class SourceLine:
     text: str
     marked: bool = False
     why: tuple[str, ...] = ()
+    around: bool = False
+    """whether it is marked, and others are that have messages"""
 
 
 @dataclass(frozen=True, slots=True)

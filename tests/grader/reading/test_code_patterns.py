@@ -88,7 +88,7 @@ def test_line_is_recognised_as_its_pattern(line: str, kind: str, detail: str | N
 
 @pytest.mark.parametrize("line", ["self.register_buffer('m', m)", "s = mask"])
 def test_other_code_has_no_pattern(line: str) -> None:
-    assert {kind for kind, _ in read(line)} <= {"index"}
+    assert {kind for kind, _ in read(line)} <= {"index", "unused"}
 
 
 def test_location_is_a_cell_and_its_line() -> None:
@@ -158,3 +158,33 @@ def test_every_pattern_that_a_mistake_asks_for_can_be_found() -> None:
     asked = {matcher.kind for mistake in mistakes for matcher in mistake.code_matchers}
     assert {"seed", "softmax"} <= asked
     assert {kind for kind in asked if f'"{kind}"' not in text} == set()
+
+
+def test_sums_that_a_loop_adds_to_as_they_are_are_found() -> None:
+    loop = """def wanted(xs, alpha):
+    total, mixed, other = 0, 0, 0
+    total += 1
+    for x in xs:
+        total = total + x.sum(-1)
+        mixed += x @ x
+        other = other * alpha + x
+        third = total + other
+    return total"""
+    found = find_code_patterns(read_source(loop.encode(), "py"), "wanted")
+    running = [(each.line, each.detail) for each in found if each.kind == "running"]
+    assert running == [(5, "x.sum(-1)"), (6, "x @ x")]
+
+
+def test_unused_arguments_of_what_is_called_from_outside_are_found() -> None:
+    code = """class Wanted(nn.Module):
+    def __init__(self, width, bias=False):
+        self.width = width
+
+    def _helper(self, unused):
+        return 1
+
+    def forward(self, x, mask):
+        return x + self._helper(x)"""
+    found = find_code_patterns(read_source(code.encode(), "py"), "Wanted")
+    unused = [(each.line, each.detail) for each in found if each.kind == "unused"]
+    assert unused == [(2, "bias"), (8, "mask")]

@@ -22,6 +22,8 @@ from headcheck.grader.report.records import (
     Excerpt,
     InfluenceEvidence,
     LayoutEvidence,
+    LineRecord,
+    PlaceRecord,
     PropertyRecord,
     Report,
     SubmissionRecord,
@@ -32,6 +34,7 @@ from headcheck.grader.report.render.sanitise import UNSAFE
 from headcheck.grader.report.render.view import (
     MAX_EXCERPTS,
     MAX_SOURCE_LINES,
+    list_located,
     make_view,
 )
 
@@ -379,8 +382,27 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
     assert source.lines[2].text == "    return scores"
     marked = '<mark><code style="--indent: 2ch">scores = q @ k</code></mark>'
     assert f'<li value="26" class="marked">{marked}' in page(record)
-    coloured = '    <span class="k">return</span> scores'
+    coloured = '<span class="k">    return</span> scores'
     assert f'<code style="--indent: 6ch">{coloured}</code>' in page(record)
+
+
+def test_lines_around_the_faulty_one_are_marked_less() -> None:
+    all_marked = replace(EXCERPT, marked=(25, 26, 27))
+    record = submission(claim(), source=(all_marked,), diagnosis=(NAMED,))
+    [source] = make_view(record).source
+    assert [line.around for line in source.lines] == [True, False, True]
+    assert page(record).count('class="marked around"') == 2
+    unknown = replace(NAMED, cell=None, line=None)
+    [source] = make_view(replace(record, diagnosis=(unknown,))).source
+    assert [(line.marked, line.around) for line in source.lines] == 3 * [(True, False)]
+
+
+def test_the_lines_of_a_place_have_its_sentence_only_if_there_is_one() -> None:
+    lines = tuple(LineRecord(4, n) for n in (25, 26))
+    for count, told in ((1, ["Look there."]), (2, [])):
+        place = PlaceRecord("Look there.", lines[:count])
+        record = submission(claim(), source=(EXCERPT,), place=place)
+        assert [said for _, _, said in list_located(record)] == told
 
 
 def test_a_marked_line_says_how_it_crashed() -> None:
