@@ -1,5 +1,6 @@
 """Tell a mask that is wrong from one that is applied wrongly, so that fewer lines are told."""
 
+import math
 from collections.abc import Set
 from dataclasses import dataclass
 
@@ -25,7 +26,11 @@ class MaskReader(SearchReader):
         what hides by it is right.
         """
         hidden, mask = self.stages["masked"].hidden, self._find_mask(step)
-        if hidden is None or mask is None:
+        if (
+            hidden is None
+            or mask is None
+            or math.prod(self.flow.steps[step].shape) != hidden.numel()
+        ):
             return set(between)
         number, hides = mask
         try:

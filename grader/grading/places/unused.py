@@ -110,15 +110,26 @@ class Unused(SearchReader):
         own = self.search.layers.get(missing)
         if own is None or own not in self.search.paths or self.search.uses_path(own):
             return None
-        if not self.search.is_met("scores") and self.search.choose_candidate("scores") is None:
-            return None  # nothing is compared
-        others = {self.search.layers.get(key) for key in "qkv" if self.search.is_met(key)}
-        used = {n for n in self.search.slice if others & {*self.flow.list_weights(n)}}
+        used = self._list_repeated_layers()
         if not used:
             return None
-        lines = self.flow.list_positions(used)
         said = f"The layer that should give the {self.stages[missing].name} is not used."
-        return Bound(missing, None, lines, (), (), weights=said)
+        return Bound(missing, None, self.flow.list_positions(used), (), (), weights=said)
+
+    def _list_repeated_layers(self) -> set[int]:
+        """Return the steps of a layer that is used several times, or of the only one that is used.
+
+        There are none if nothing is compared.
+        """
+        if not self.search.is_met("scores") and self.search.choose_candidate("scores") is None:
+            return set()
+        others = {self.search.layers.get(key) for key in "qkv" if self.search.is_met(key)}
+        users: dict[str, set[int]] = {}
+        for number in self.search.slice:
+            for path in others & {*self.flow.list_weights(number)}:
+                users.setdefault(str(path), set()).add(number)
+        several = [steps for steps in users.values() if len(steps) > 1 or len(users) == 1]
+        return set().union(*several)
 
     def _bound_unadjusted(self) -> Bound | None:
         """Return the bound if weights rest on scores before something is added to them."""
