@@ -30,7 +30,7 @@ from headcheck.grader.grading.recording import (
     select_certain_notes,
     summarise_status,
 )
-from headcheck.grader.grading.repair import find_repair, find_stop
+from headcheck.grader.grading.repair import find_repair, find_stop, undoes_slip
 from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
@@ -38,13 +38,18 @@ from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_no
 from headcheck.grader.grading.ungraded import explain_load_error, record_ungraded
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.points import add_up, charge_repair
-from headcheck.grader.report.records import DiagnosisRecord, ErrorRecord, SubmissionRecord
+from headcheck.grader.report.records import (
+    REPAIRED,
+    DiagnosisRecord,
+    ErrorRecord,
+    SubmissionRecord,
+)
 from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +106,9 @@ class DefinitionGrader:
             verdicts = self._check(attempt, live, emit)
         except SubmissionFailed as failed:
             return LiveJudgement(attempt=attempt, failure=failed, live=live)
+        repair = attempt.repair
+        if repair is not None and not undoes_slip(attempt, verdicts, self.settings.points):
+            return LiveJudgement(attempt=attempt, failure=repair.stop, live=live)
         return LiveJudgement(attempt=attempt, verdicts=verdicts, live=live, warnings=warnings)
 
     def repair(self, judged: LiveJudgement) -> Attempt | None:
@@ -108,14 +116,12 @@ class DefinitionGrader:
         stop = find_stop(judged, self.settings.points)
         if stop is None:
             return None
-        limits = self.settings.get_limits(judged.attempt.target.exercise)
-        session = self.reading.start_successor(limits, purpose=Purpose.REPAIR)
-        with contextlib.closing(session):
-            edit = find_repair(session, judged.attempt, stop, self.settings.seed.value)
-        if edit is None:
-            return None
-        repair = Repair(edit, stop, self._name_mistakes(judged))
-        return replace(judged.attempt, repair=repair, purpose=Purpose.REPAIRED)
+        with contextlib.suppress(SubmissionFailed):
+            edit = find_repair(self.reading, judged.attempt.target.name, stop)
+            if edit is not None:
+                repair = Repair(edit, stop, self._name_mistakes(judged))
+                return replace(judged.attempt, repair=repair, purpose=Purpose.REPAIRED)
+        return None
 
     def _name_mistakes(self, judged: LiveJudgement) -> tuple[DiagnosisRecord, ...]:
         """Return the known mistakes for which an answer stops."""
@@ -186,7 +192,7 @@ class DefinitionGrader:
         source = collect_excerpts(live.session, [(repair.cell, repair.line)])
         charged = replace(
             charge_repair(record, repair),
-            status=Status.CRASHED.value,
+            status=REPAIRED,
             diagnosis=tuple(dict.fromkeys((*found.diagnosis, *record.diagnosis))),
             source=tuple(dict.fromkeys((*source, *record.source))),
         )

@@ -339,7 +339,7 @@ class _Grading:
         differs = find_difference(judged, signature, asked=asked, named=named)
         resembles = not asked and not named
         right = summarise_status(judged.verdicts) is Status.PASSED
-        if (right or judged.attempt.repair is not None) and not differs.excuses:
+        if (right or judged.attempt.repair is not None) and not differs.batches:
             return None
         if judged.failure is not None or not (resembles or differs):
             return None

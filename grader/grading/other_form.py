@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.grader.grading.attempts import Judgement, Repair
+from headcheck.grader.grading.attempts import Judgement
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity, list_given
@@ -19,8 +19,6 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import NOT_FAILED, Reason, Status
 
-MISSING_FIELD = re.compile(r"'\w*Config' object has no attribute")
-"""the error of a config that lacks a field"""
 LACKS_AXIS = re.compile(
     r"Dimension out of range|not enough values to unpack|too many indices|does not equal the number"
     r"|tuple index out of range|expected \d+D|must be a \dD tensor|einsum|einops"
@@ -36,8 +34,6 @@ OTHER_ARGUMENTS = re.compile(
 class Difference:
     """How a definition differs from what an exercise asks for."""
 
-    config: bool
-    """whether it reads a config of the same file"""
     batches: bool
     """whether it may be meant for batches of the sequences that the exercise has"""
     layers: bool
@@ -46,12 +42,7 @@ class Difference:
     """whether its arguments, calls or results differ"""
 
     def __bool__(self) -> bool:
-        return self.excuses or self.layers or self.form
-
-    @property
-    def excuses(self) -> bool:
-        """Whether it explains an edit with which the definition would answer the exercise."""
-        return self.config or self.batches
+        return self.batches or self.layers or self.form
 
     def allows(self, binding: Binding, *, asked: bool) -> bool:
         """Whether a definition that is recognised so is judged in its own terms.
@@ -59,7 +50,7 @@ class Difference:
         If its form does not differ, a mistake in it is one by the exercise. So it is if only more
         layers differ.
         """
-        if self.config or self.form:
+        if self.form:
             return not (asked and binding.inexact)
         if self.layers or not self:
             return not binding.mistakes and not binding.inexact
@@ -75,7 +66,6 @@ def find_difference(
     """
     contract, verdicts = judged.attempt.target.exercise.contract, judged.verdicts
     return Difference(
-        not asked and _reads_own_config(judged.attempt.repair),
         not asked and _may_take_batches(contract, judged),
         not asked and named and _adds_layers(verdicts),
         _has_other_form(verdicts, asked=asked, named=named)
@@ -87,17 +77,6 @@ def _takes_heads(signature: Signature, contract: Contract) -> bool:
     """Whether a class is told how many heads it has, and an exercise does not ask for any."""
     named = {guess_quantity(p.name) for p in signature.constructor}
     return "heads" in named and not contract.has(Capability.HEADS)
-
-
-def _reads_own_config(repair: Repair | None) -> bool:
-    """Whether an answer reads a field that a config of the same file has, and the exercise's lacks.
-
-    An edit that puts this config in the place of the one that is given shows this.
-    """
-    if repair is None or not MISSING_FIELD.search(repair.stop.message):
-        return False
-    before, after = repair.edit.before, repair.edit.after
-    return guess_quantity(before) == "config" and after.isidentifier()
 
 
 def _may_take_batches(contract: Contract, judged: Judgement) -> bool:

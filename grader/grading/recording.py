@@ -222,6 +222,7 @@ def record_repair(repair: Repair, price: float) -> RepairRecord:
         before=shorten(edit.before),
         after=shorten(edit.after),
         price=price,
+        at_head=added_first,
     )
 
 

@@ -19,14 +19,17 @@ from dataclasses import dataclass, field, replace
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.reading.submission import Siblings, Submission
-from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.records import REPAIRED, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.sized_cache import EACH, SizedCache
 from headcheck.properties.violations.violation import Status
 
 MAX_KNOWN = 256
 """how many digests are remembered; the oldest digest is forgotten first"""
-SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED, Status.NOT_TRIED)}
+SETTLED = {
+    *(each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED, Status.NOT_TRIED)),
+    REPAIRED,
+}
 
 
 @dataclass(frozen=True)

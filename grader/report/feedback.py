@@ -165,6 +165,7 @@ def _redact_repair(repair: RepairRecord | None, feedback: Feedback) -> RepairRec
         before=repair.before if full else "",
         after=repair.after if full else "",
         price=repair.price,
+        at_head=repair.at_head,
     )
 
 

@@ -19,6 +19,8 @@ MAX_TEXT_LENGTH = 4000
 FORMAT_VERSION = 1
 NOT_JUDGED = "not_judged"
 """the status of a submission without a verdict, through no fault of its own"""
+REPAIRED = "repaired"
+"""the status of a submission that stops with an error, and was judged with one change"""
 BUSY_KIND = "machine_busy"
 """the kind of error if the machine prevented a submission from being judged"""
 NOT_HANDED_IN = "not_handed_in"
@@ -206,6 +208,8 @@ class RepairRecord:
     after: str
     price: float
     """what the change costs, in percent of the points"""
+    at_head: bool = False
+    """whether the change stands before all other code, and the line is only the one that stops"""
 
 
 @dataclass(frozen=True, slots=True)

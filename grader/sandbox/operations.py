@@ -65,7 +65,7 @@ class FingerprintsReply:
 
 @dataclass(frozen=True)
 class SlipsReply:
-    """Edits that may undo a slip, the likeliest first."""
+    """The edits of one kind that may undo a slip."""
 
     edits: tuple[Edit, ...]
 

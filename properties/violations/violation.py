@@ -186,7 +186,7 @@ class SubmissionFailed(Exception):
     known: Peculiarity | None = None
     """the peculiarity of the failing call, if the submission is known not to support it"""
     raised: bool = False
-    """whether its code raised an error, and its process went on"""
+    """whether its code raised an error of its own, and its process went on"""
 
     def __str__(self) -> str:
         return f"{self.message}{format_location(self.cell, self.line)}"

@@ -44,6 +44,7 @@ SYMBOLS = {
     "passed": "✓",
     "failed": "✗",
     "crashed": "!",
+    "repaired": "±",
     "timed out": "◷",
     "out of memory": "▣",
     "not tried": "–",

@@ -21,7 +21,7 @@ ENDINGS = {
 """the statuses of a submission that gave no answer, each with the beginning of a sentence"""
 
 SLIP = "It stops, and one change repairs it."
-"""the mistake that answers with a slip have in common"""
+"""why an answer with a slip gave no answer, if the change is not disclosed"""
 
 
 def describe_outcome(record: SubmissionRecord, language: Language = ENGLISH) -> tuple[str, ...]:
@@ -59,8 +59,10 @@ def name_ending(record: SubmissionRecord) -> str:
     """
     if record.error is not None:
         return sanitise_line(record.error.message)
+    if record.repair is not None:
+        return "" if record.repair.after else SLIP
     failure = find_first_failure(record)
-    if record.diagnosis or record.repair or failure is None or not _gave_no_answer(record, failure):
+    if record.diagnosis or failure is None or not _gave_no_answer(record, failure):
         return ""
     start = ENDINGS[Status(failure.status)]
     if failure.status != Status.CRASHED:

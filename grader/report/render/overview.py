@@ -17,12 +17,12 @@ from headcheck.grader.report.records import (
     SubmissionRecord,
 )
 from headcheck.grader.report.render.outcome import (
-    SLIP,
     describe_outcome,
     find_first_failure,
     name_ending,
 )
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.render.sentences import describe_change
 from headcheck.grader.report.render.view import (
     GROUP_ORDER,
     MAX_CODE_LENGTH,
@@ -239,7 +239,7 @@ def _list_reasons(entry: ClassResult) -> Iterator[str]:
 
 def _make_ending_member(entry: ClassResult) -> Member:
     """Return a student with the particulars, unless the reason of the group says everything."""
-    [outcome] = describe_outcome(entry.record)
+    outcome = " ".join(describe_outcome(entry.record))
     details = "" if outcome == name_ending(entry.record) else outcome
     return Member(sanitise_line(entry.label), entry.link, details)
 
@@ -247,7 +247,8 @@ def _make_ending_member(entry: ClassResult) -> Member:
 def _list_mistakes(entry: ClassResult) -> Iterator[tuple[bool, str]]:
     """Yield whether a mistake is a known one, and its sentence."""
     if entry.record.repair is not None:
-        yield True, SLIP
+        change = describe_change(entry.record.repair)
+        yield from ((True, f"It stops without one change: {change}."),) if change else ()
     if entry.record.diagnosis:
         yield from ((True, sanitise(each.sentence)) for each in entry.record.diagnosis)
         return

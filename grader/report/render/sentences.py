@@ -21,25 +21,35 @@ def describe_repair(repair: RepairRecord | None, language: Language = ENGLISH) -
     """Return sentences on the change with which an answer was judged; none if there is none."""
     if repair is None:
         return ()
-    at = language.read(format_location(repair.cell, repair.line).strip(" ()"))
     why = language.read(repair.stopped.rstrip("."))
     stopped = language.say("It stops: {why}.", why=why).replace("?.", "?") if why else ""
-    after, before = (f"`{sanitise_line(code)}`" for code in (repair.after, repair.before))
-    if not repair.after:
-        change = language.say("one change")
-    elif repair.before:
-        change = language.say("{after} instead of {before}", after=after, before=before)
-    else:
-        change = language.say("{after} added", after=after)
     judged = language.say(
         "With {change} at {at} all essential checks hold. It was judged with this change, "
         "which costs {price} % of the points.",
-        change=change,
-        at=at,
+        change=describe_change(repair, language) or language.say("one change"),
+        at=_describe_place(repair, language),
         price=format_number(repair.price),
     )
     ends = stopped or language.say("It stops with an error.")
     return sanitise_line(ends, MAX_STOPPED), judged
+
+
+def describe_change(repair: RepairRecord, language: Language = ENGLISH) -> str:
+    """Return what a change puts where, in words; empty if this is not disclosed."""
+    after, before = (f"`{sanitise_line(code)}`" for code in (repair.after, repair.before))
+    if not repair.after:
+        return ""
+    if repair.before:
+        return language.say("{after} instead of {before}", after=after, before=before)
+    return language.say("{after} added", after=after)
+
+
+def _describe_place(repair: RepairRecord, language: Language) -> str:
+    if not repair.at_head:
+        return language.read(format_location(repair.cell, repair.line).strip(" ()"))
+    if repair.cell is None:
+        return language.say("the head of the file")
+    return language.say("the head of the notebook")
 
 
 def describe_hidden(count: int, language: Language = ENGLISH) -> tuple[str, ...]:
@@ -71,6 +81,8 @@ def describe_properties(record: SubmissionRecord, language: Language = ENGLISH) 
 
 def _describe_passed(record: SubmissionRecord, passed: int, language: Language) -> str:
     where = _count_generated(record, language)
+    if record.repair is not None:
+        where = language.say(" with this change{where}", where=where)
     if passed == 1:
         return language.say("The check passes{where}.", where=where)
     if record.hidden:

@@ -55,7 +55,6 @@ class Purpose(Enum):
 
     VERDICTS = "verdicts"
     SILENCED = "verdicts without unwanted biases"
-    REPAIR = "the search for a slip"
     REPAIRED = "verdicts on an answer without its slip"
     SEARCH = "search"
 

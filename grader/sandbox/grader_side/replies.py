@@ -41,7 +41,7 @@ def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
         parse_position(meta.get("cell")),
         parse_position(meta.get("line")),
         crash=parse_crash(meta.get("crash")),
-        raised=meta.get("type") != "SystemExit",
+        raised=meta.get("type") not in ("SystemExit", "BuiltInAttentionCalled"),
     )
 
 

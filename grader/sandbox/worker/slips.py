@@ -1,23 +1,24 @@
-"""List the single edits of a submission that might undo a slip, the likeliest first.
+"""List the edits of a submission that may undo the slip for which it stops.
 
 Theory
 ------
-A slip is one wrong token in code that is otherwise right: `keys.T` for `keys.mT`, a misspelt name,
-a `return` that is missing. Nobody knows which token it is, but Python says where it stopped. So
-every edit of a fixed set is listed, by how far its line is from that line and how often people make
-this slip. The grader process tries them in this order (`grader.grading.repair`); whether an edit is
-right is decided there, by what the edited code computes.
+A slip is a word that Python does not understand in code that is otherwise written: a misspelt name,
+a missing import or `return`, a method that is not called. What the word should be follows from the
+code alone, so that no edit is chosen because it turns out to be right: a name means the one nearest
+to it in spelling, or nothing if two are as near. Numbers, signs, axes, operators, and the order of
+arguments say what is computed. They are the student's, and no edit changes them.
 
-Distances: 0 on the line that stopped, 1 on lines that set what this line reads, 2 in the same
-function, 4 elsewhere in the definitions that are used.
+The kinds of slips are gone through in a fixed order, those of which the text is the proof first.
+The edits of the first kind that is found are all that is listed. The grader process tries the edit
+only if it is the only one (`grader.grading.repair`).
 """
 
 import ast
 import builtins
 import difflib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -27,8 +28,10 @@ from headcheck.grader.reading.edits import Edit, insert, prepend, replace_node
 from headcheck.grader.reading.slicing import Position
 from headcheck.grader.reading.symbol_table import DefinitionSite, build_symbol_table
 
-MAX_EDITS = 400
-"""the most edits that are listed"""
+NEAR = 0.75
+"""how alike a misspelt word and its meaning are at least, by `difflib`"""
+NEAR_METHOD = 0.6
+"""the same for the methods that a module must have, of which there are two"""
 IMPORTS = {
     "F": "import torch.nn.functional as F", "Tensor": "from torch import Tensor",
     "math": "import math", "nn": "from torch import nn", "np": "import numpy as np",
@@ -36,324 +39,367 @@ IMPORTS = {
 }  # fmt: skip
 """the usual imports of names that are often left out"""
 METHODS = frozenset(dir(torch.Tensor))
-FUNCTIONS = frozenset({*dir(torch), *dir(nn), *dir(nn.functional), *dir(nn.Module)})
+MODULES = {
+    "F": frozenset(dir(nn.functional)), "functional": frozenset(dir(nn.functional)),
+    "nn": frozenset(dir(nn)), "torch": frozenset(dir(torch)),
+}  # fmt: skip
+"""what torch's modules hold, by the names that they have in a submission"""
+WORDS = METHODS.union(*MODULES.values())
 KEYWORDS = (
     "attn_mask", "bias", "batch_first", "device", "diagonal", "dim", "dropout_p", "dtype",
     "is_causal", "keepdim", "persistent",
 )  # fmt: skip
-OPERATORS = (ast.MatMult, ast.Mult, ast.Div, ast.FloorDiv, ast.Add, ast.Sub, ast.Pow)
-ALONG_AN_AXIS = ("cat", "log_softmax", "softmax", "Softmax", "stack")
 METHODS_OF_MODULES = ("__init__", "forward")
-Change = tuple[int, ast.AST]
-"""how rare a slip is, from 0 to 4, and the code that undoes it"""
+ATTRIBUTES_OF_MODULES = frozenset(dir(nn.Module()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
-    """The names that code may mean: those that it can read, and the attributes of `self`."""
+    """A node of a definition, and what the code around it can mean."""
 
+    node: ast.AST
+    parent: ast.AST
     names: frozenset[str]
-    attributes: frozenset[str]
     own: frozenset[str] = frozenset()
-    """the names of the function around the code"""
+    """the names of the function around the node, without `self`"""
+    function: ast.FunctionDef | None = None
+    class_: ast.ClassDef | None = None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A definition of a submission, and the line of it that stopped, if one did."""
+
+    site: DefinitionSite
+    names: frozenset[str]
+    """the names of the submission's variables and definitions"""
+    line: int | None
+    entry: str
+    """the name of the definition that was called"""
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """All nodes of the definition."""
+        return list(_walk(Scope(self.site.node, self.site.node, self.names)))
+
+    @cached_property
+    def at(self) -> list[Scope]:
+        """The nodes on the line that stopped."""
+        return [each for each in self.scopes if self._covers(each.node)]
+
+    @cached_property
+    def near(self) -> list[Scope]:
+        """The nodes on the line that stopped, and in statements that set what this line reads."""
+        read = {_name(each.node) for each in self.at if not _is_stored(each.node)} - {""}
+        set_ = (s.node for s in self.scopes if isinstance(s.node, ast.Assign | ast.AugAssign))
+        feeding = {
+            node
+            for statement in set_
+            if read & {_name(n) for n in ast.walk(statement) if _is_stored(n)}
+            for node in ast.walk(statement)
+        }
+        return [s for s in self.scopes if s.node in feeding or self._covers(s.node)]
+
+    def _covers(self, node: ast.AST) -> bool:
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+        simple = not hasattr(node, "body")
+        return self.line is not None and simple and first <= self.line <= last
+
+    def replace(self, node: ast.expr | ast.stmt, by: ast.AST) -> Edit:
+        return replace_node(self.site.cell, node, by)
 
 
 def list_slips(source: SubmissionSource, name: str, stopped: Position | None) -> tuple[Edit, ...]:
-    """Return the edits of a definition, and of those that it uses, the likeliest first."""
+    """Return the edits that may undo the slip of a definition, or of those that it uses.
+
+    They are of one kind. Several edits mean that the code does not say which one is meant.
+    """
     table = build_symbol_table(source)
     sites = table.collect_reachable_definitions(name)
-    bound = frozenset(table.program.binders)
-    ranked = [(0, edit) for edit in _list_imports(sites, bound)]
-    for site in sites:
-        names = bound | {each.node.name for each in sites}
-        scope = Scope(names, _list_attributes(site.node))
-        near = _measure_distances(site, stopped)
-        for rank, edit in _list_edits(site, scope):
-            ranked.append((rank + near(edit.line), edit))
-    ordered = sorted(ranked, key=lambda pair: pair[0])
-    return tuple(dict.fromkeys(edit for _, edit in ordered))[:MAX_EDITS]
+    names = frozenset(table.program.binders) | {site.node.name for site in sites}
+    cell, line = stopped or (None, None)
+    stops = [
+        Stop(site, names, line if stopped and site.cell == cell else None, name) for site in sites
+    ]
+    for kind in KINDS:
+        if found := dict.fromkeys(edit for stop in stops for edit in kind(stop)):
+            return tuple(found)
+    return ()
 
 
-def _list_imports(sites: list[DefinitionSite], bound: frozenset[str]) -> Iterator[Edit]:
-    """Yield the imports of names that are read and bound nowhere."""
-    nodes = [node for site in sites for node in ast.walk(site.node)]
-    stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    given = {n.arg for n in nodes if isinstance(n, ast.arg)}
-    read = {n.id for n in nodes if isinstance(n, ast.Name)} - stored - given - bound
-    yield from (prepend(IMPORTS[name]) for name in sorted(read & IMPORTS.keys()))
-
-
-def _list_attributes(node: ast.AST) -> frozenset[str]:
-    """Return the attributes that a class sets, registers or defines."""
-    walked = list(ast.walk(node))
-    stored = {n.attr for n in walked if isinstance(n, ast.Attribute) and _is_stored(n)}
-    methods = {n.name for n in walked if isinstance(n, ast.FunctionDef)}
-    registered = {
-        str(n.args[0].value)
-        for n in walked
-        if isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr.startswith("register_")
-        and n.args
-        and isinstance(n.args[0], ast.Constant)
-    }
-    return frozenset(stored | registered | (methods - {"__init__"}))
-
-
-def _is_stored(node: ast.Attribute | ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
-def _measure_distances(site: DefinitionSite, stopped: Position | None) -> Callable[[int], int]:
-    """Return the distance of each line of a definition from the line that stopped."""
-    if stopped is None or stopped[0] != site.cell:
-        return lambda line: 4 if stopped else 2
-    at = stopped[1]
-    functions = [n for n in ast.walk(site.node) if isinstance(n, ast.FunctionDef)]
-    around = [f for f in functions if f.lineno <= at <= (f.end_lineno or at)]
-    own = {line for f in around for line in range(f.lineno, (f.end_lineno or at) + 1)}
-    statements = [s for s in ast.walk(site.node) if isinstance(s, ast.Assign | ast.AugAssign)]
-    read = {_name(n) for n in ast.walk(site.node) if getattr(n, "lineno", 0) == at} - {""}
-    feeding = {
-        line
-        for s in statements
-        for line in range(s.lineno, (s.end_lineno or s.lineno) + 1)
-        if read & {_name(n) for n in ast.walk(s) if isinstance(n, ast.Name | ast.Attribute)
-                   and _is_stored(n)}
-    }  # fmt: skip
-
-    def measure(line: int) -> int:
-        return 0 if line == at else 1 if line in feeding else 2 if line in own else 4
-
-    return measure
+def _walk(scope: Scope) -> Iterator[Scope]:
+    """Yield a node and all that it consists of, except f-strings, whose parts have no positions."""
+    node = scope.node
+    if isinstance(node, ast.ClassDef):
+        scope = replace(scope, class_=node)
+    if isinstance(node, ast.FunctionDef):
+        local = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and _is_stored(n)}
+        own = scope.own | local | {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+        known = scope.names | own
+        scope = replace(scope, names=known, own=own - {"self"}, function=node)
+    yield scope
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.JoinedStr):
+            yield from _walk(replace(scope, node=child, parent=node))
 
 
 def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-# --------------------------------------------------------------------------------- edits
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
-def _list_edits(site: DefinitionSite, scope: Scope) -> Iterator[tuple[int, Edit]]:
-    yield from _edit_nodes(site.node, site.cell, scope, frozenset())
+def _is_own(node: ast.AST) -> bool:
+    """Whether this is an attribute of `self`."""
+    return isinstance(node, ast.Attribute) and _name(node.value) == "self"
 
 
-def _edit_nodes(
-    node: ast.AST, cell: int | None, scope: Scope, called: frozenset[ast.AST]
-) -> Iterator[tuple[int, Edit]]:
-    """Yield the edits of a node and of all that it consists of."""
-    if isinstance(node, ast.ClassDef):
-        yield from _edit_class(node, cell)
-        yield from _keep_arguments(node, cell, scope)
-    if isinstance(node, ast.FunctionDef):
-        yield from _edit_function(node, cell)
-        local = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and _is_stored(n)}
-        given = {n.arg for n in ast.walk(node.args) if isinstance(n, ast.arg)}
-        own = scope.own | local | given
-        scope = Scope(scope.names | own, scope.attributes, own - {"self"})
-    if isinstance(node, ast.stmt):
-        yield from ((rank, replace_node(cell, node, by)) for rank, by in _change_statement(node))
-    if isinstance(node, ast.expr):
-        changes = _change(node, scope, called)
-        yield from ((rank, replace_node(cell, node, by)) for rank, by in changes)
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.arguments | ast.expr_context):
-            inner = frozenset([node.func]) if isinstance(node, ast.Call) else frozenset[ast.AST]()
-            yield from _edit_nodes(child, cell, scope, inner)
+def _is_called(scope: Scope) -> bool:
+    return isinstance(scope.parent, ast.Call) and scope.parent.func is scope.node
 
 
-def _edit_class(node: ast.ClassDef, cell: int | None) -> Iterator[tuple[int, Edit]]:
-    """Yield other names of methods: `forword` and `__int__` are not called."""
-    methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-    for wanted in set(METHODS_OF_MODULES) - {method.name for method in methods}:
-        names = [method.name for method in methods]
-        for near in difflib.get_close_matches(wanted, names, n=1, cutoff=0.6):
-            method = next(method for method in methods if method.name == near)
-            start = method.col_offset + len("def ")
-            place = (method.lineno, start, method.lineno, start + len(near.encode()))
-            yield 0, Edit(cell, *place, wanted, near, wanted)
+def find_nearest(word: str, known: Collection[str], cutoff: float = NEAR) -> str | None:
+    """Return the word nearest to another in spelling; None if none is near, or two are as near."""
+    public = [each for each in known if word.startswith("_") or not each.startswith("_")]
+    near = difflib.get_close_matches(word, sorted(public), n=2, cutoff=cutoff)
+    alike = [difflib.SequenceMatcher(None, each, word).ratio() for each in near]
+    return near[0] if near and alike.count(alike[0]) == 1 else None
 
 
-def _keep_arguments(
-    node: ast.ClassDef, cell: int | None, scope: Scope
-) -> Iterator[tuple[int, Edit]]:
-    """Yield assignments to the attributes that are read and never set: `self.n_head = n_head`."""
-    starts = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
-    reads = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and _is_own(n)}
+# ------------------------------------------------------------------------ slips of definitions
+
+
+def _name_methods(stop: Stop) -> Iterator[Edit]:
+    """Yield the names that methods should have: `forword` and `__int__` are not called."""
+    for node in (each.node for each in stop.scopes if isinstance(each.node, ast.ClassDef)):
+        methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+        for wanted in set(METHODS_OF_MODULES) - methods.keys():
+            near = find_nearest(wanted, methods.keys() - {*METHODS_OF_MODULES}, NEAR_METHOD)
+            if near is not None:
+                line, start = methods[near].lineno, methods[near].col_offset + len("def ")
+                place = line, start, line, start + len(near.encode())
+                yield Edit(stop.site.cell, *place, wanted, near, wanted)
+
+
+def _add_self(stop: Stop) -> Iterator[Edit]:
+    """Yield `self` for the methods that do not take it."""
+    for each in stop.scopes:
+        node = each.node
+        plain = isinstance(node, ast.FunctionDef) and not node.decorator_list and each.class_
+        if plain and node.name in METHODS_OF_MODULES:
+            for given in node.args.args[:1]:
+                if given.arg != "self":
+                    yield insert(stop.site.cell, given.lineno, given.col_offset, "self, ", "self")
+
+
+def _call_parent(stop: Stop) -> Iterator[Edit]:
+    """Yield the call of the parent's `__init__`, where it is missing."""
+    for each in stop.scopes:
+        node, first = each.node, _find_simple(each.node)
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__" and first is not None:
+            lacks = "__init__" not in ast.unparse(ast.Module(node.body, []))
+            if lacks and each.class_ and "Module" in map(_name, each.class_.bases):
+                place, call = (first.lineno, first.col_offset), "super().__init__()"
+                yield insert(stop.site.cell, *place, f"{call}; ", call)
+
+
+def _find_simple(node: ast.AST) -> ast.stmt | None:
+    """Return the first statement of a function that holds no other."""
+    return next((s for s in getattr(node, "body", ()) if not hasattr(s, "body")), None)
+
+
+def _return_result(stop: Stop) -> Iterator[Edit]:
+    """Yield a `return` for the last statements of functions whose results are used."""
+    alone = {s.node.value for s in stop.scopes if isinstance(s.node, ast.Expr)}
+    called = {_name(s.node) for s in stop.scopes if _is_called(s) and s.parent not in alone}
+    used = called | {"forward", stop.entry}
+    for node in (each.node for each in stop.scopes):
+        if isinstance(node, ast.FunctionDef) and node.name in used and not _returns(node):
+            last = node.body[-1]
+            end = last.end_lineno or last.lineno, last.end_col_offset or 0
+            if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
+                result = f"return {last.targets[0].id}"
+                yield insert(stop.site.cell, *end, f"; {result}", result)
+            if isinstance(last, ast.Expr) and not isinstance(last.value, ast.Constant):
+                shown, place = f"return {ast.unparse(last)}", (last.lineno, last.col_offset)
+                yield insert(stop.site.cell, *place, "return ", shown)
+
+
+def _returns(node: ast.FunctionDef) -> bool:
+    given = ast.Return, ast.Yield, ast.YieldFrom
+    return any(isinstance(each, given) and each.value is not None for each in ast.walk(node))
+
+
+# -------------------------------------------------------------------------- unknown words
+
+
+def _spell_names(stop: Stop) -> Iterator[Edit]:
+    """Yield what is meant by names that are bound nowhere."""
+    for each in stop.at:
+        node = each.node
+        if not isinstance(node, ast.Name) or _is_stored(node):
+            continue
+        if node.id == "super" and not _is_called(each):
+            yield stop.replace(node, ast.Call(node, [], []))
+        elif node.id in each.names or hasattr(builtins, node.id):
+            continue
+        elif node.id in IMPORTS:
+            yield prepend(IMPORTS[node.id])
+        elif node.id in _list_attributes(each.class_):
+            yield stop.replace(node, ast.Attribute(ast.Name("self"), node.id))
+        elif near := find_nearest(node.id, each.names - {"self"}):
+            yield stop.replace(node, ast.Name(near))
+
+
+def _spell_attributes(stop: Stop) -> Iterator[Edit]:
+    """Yield what is meant by attributes that neither `self` nor torch has."""
+    for each in stop.at:
+        node = each.node
+        if not isinstance(node, ast.Attribute) or _is_stored(node):
+            continue
+        if _is_own(node):
+            yield from _spell_own(stop, each, node)
+            continue
+        module = MODULES.get(_name(node.value))
+        known = node.attr in (module or WORDS)
+        if not known and (near := find_nearest(node.attr, module or METHODS)):
+            yield stop.replace(node, ast.Attribute(node.value, near))
+
+
+def _spell_own(stop: Stop, scope: Scope, node: ast.Attribute) -> Iterator[Edit]:
+    """Yield what is meant by an attribute of `self`, if nothing sets it."""
+    known = _list_attributes(scope.class_)
+    if node.attr in known | ATTRIBUTES_OF_MODULES:
+        return
+    body = scope.class_.body if scope.class_ is not None else ()
+    starts = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
     for start in starts:
-        first, given = start.body[0], {argument.arg for argument in start.args.args}
-        end = first.end_lineno or first.lineno, first.end_col_offset or 0
-        for name in sorted(reads & given - scope.attributes):
-            kept = f"self.{name} = {name}"
-            yield 0, insert(cell, *end, f"; {kept}", kept)
+        first = _find_simple(start)
+        if first is not None and node.attr in {given.arg for given in start.args.args}:
+            end, kept = (first.end_lineno or 0, first.end_col_offset or 0), f"self.{node.attr}"
+            kept = f"{kept} = {node.attr}"
+            yield insert(stop.site.cell, *end, f"; {kept}", kept)
+            return
+    if node.attr in scope.own:
+        yield stop.replace(node, ast.Name(node.attr))
+    elif near := find_nearest(node.attr, known):
+        yield stop.replace(node, ast.Attribute(node.value, near))
 
 
-def _is_own(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id == "self"
-
-
-def _edit_function(node: ast.FunctionDef, cell: int | None) -> Iterator[tuple[int, Edit]]:
-    """Yield a `return` for the last statement, `self`, and the call of the parent's `__init__`."""
-    last, first = node.body[-1], node.body[0]
-    end = last.end_lineno or last.lineno, last.end_col_offset or 0
-    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
-        result = f"return {last.targets[0].id}"
-        yield 0, insert(cell, *end, f"; {result}", result)
-    if isinstance(last, ast.Expr) and not isinstance(last.value, ast.Constant):
-        shown = f"return {ast.unparse(last)}"
-        yield 0, insert(cell, last.lineno, last.col_offset, "return ", shown)
-    arguments = node.args.args
-    if arguments and arguments[0].arg != "self" and node.name in METHODS_OF_MODULES:
-        given = arguments[0]
-        yield 0, insert(cell, given.lineno, given.col_offset, "self, ", "self")
-    if node.name == "__init__" and "__init__" not in ast.unparse(ast.Module(node.body, [])):
-        call = "super().__init__()"
-        yield 0, insert(cell, first.lineno, first.col_offset, f"{call}; ", call)
-
-
-def _change(node: ast.expr, scope: Scope, called: frozenset[ast.AST]) -> Iterator[Change]:
-    match node:
-        case ast.Name(ctx=ast.Load()):
-            yield from _change_name(node, scope, called)
-        case ast.Attribute(ctx=ast.Load()):
-            yield from _change_attribute(node, scope, called)
-        case ast.Call():
-            yield from _change_call(node)
-        case ast.BinOp():
-            yield from _change_operation(node)
-        case ast.Constant():
-            yield from _change_constant(node, scope)
-        case ast.Subscript(ctx=ast.Load()):
-            yield 3, node.value
-        case ast.Tuple(elts=elts, ctx=ast.Load()) if 1 < len(elts) <= 6 and not _cuts(elts):
-            yield from ((2, ast.Tuple(each)) for each in _exchange(elts))
-        case ast.UnaryOp():
-            yield 2, node.operand
-
-
-def _cuts(items: list[ast.expr]) -> bool:
-    """Whether these are the slices of an index, which are no tuple of their own."""
-    return any(isinstance(each, ast.Slice) for each in items)
-
-
-def _change_statement(node: ast.stmt) -> Iterator[Change]:
-    match node:
-        case ast.Raise() if "NotImplemented" in ast.unparse(node):
-            yield 0, ast.Pass()
-        case ast.Assign(targets=[ast.Tuple(elts=targets)]):
-            rest = ast.Tuple([*targets, ast.Name("_")])
-            yield 1, ast.Assign([rest], node.value, lineno=node.lineno)
-
-
-def _change_name(node: ast.Name, scope: Scope, called: frozenset[ast.AST]) -> Iterator[Change]:
-    known = node.id in scope.names or hasattr(builtins, node.id)
-    if node.id in scope.attributes:
-        yield (2 if known else 0), ast.Attribute(ast.Name("self"), node.id)
-    if node.id == "super" and node not in called:
-        yield 0, ast.Call(node, [], [])
-    near = difflib.get_close_matches(node.id, sorted(scope.names - {node.id}), n=4, cutoff=0.5)
-    yield from ((1 if known else 0, ast.Name(other)) for other in near)
-    others = sorted(scope.names - {node.id, *near}) if not known else ()
-    yield from ((2, ast.Name(other)) for other in others)
-    if known and node not in called:
-        yield 3, _transpose(node)
-
-
-def _change_attribute(
-    node: ast.Attribute, scope: Scope, called: frozenset[ast.AST]
-) -> Iterator[Change]:
-    of_self = _is_own(node)
-    known = scope.attributes if of_self else METHODS | FUNCTIONS
-    wrong = node.attr not in known
-    near = difflib.get_close_matches(node.attr, sorted(known - {node.attr}), n=3, cutoff=0.6)
-    rank = 0 if wrong else 2
-    yield from (
-        (rank, ast.Attribute(node.value, other)) for other in (near if wrong or of_self else ())
+def _list_attributes(node: ast.ClassDef | None) -> frozenset[str]:
+    """Return the attributes that a class sets, registers or defines."""
+    walked = [] if node is None else list(ast.walk(node))
+    stored = {n.attr for n in walked if isinstance(n, ast.Attribute) and _is_stored(n)}
+    stored |= {n.name for n in walked if isinstance(n, ast.FunctionDef) and n.name != "__init__"}
+    return frozenset(stored).union(
+        str(n.args[0].value)
+        for n in walked
+        if isinstance(n, ast.Call)
+        and _name(n.func).startswith("register_")
+        and n.args
+        and isinstance(n.args[0], ast.Constant)
     )
-    if of_self and node.attr in scope.names:
-        yield (0 if wrong else 3), ast.Name(node.attr)
-    if of_self and not wrong and node not in called:
-        yield from ((2, ast.Call(node, [ast.Name(name)], [])) for name in sorted(scope.own))
-    if node.attr in ("T", "H"):
-        yield 0, _transpose(node.value)
-    elif node.attr in METHODS and node not in called and not of_self:
-        yield 1, ast.Call(node, [], [])
-    if node.attr == "view":
-        yield 0, ast.Attribute(node.value, "reshape")
 
 
-def _transpose(node: ast.expr) -> ast.expr:
-    return ast.Call(ast.Attribute(node, "transpose"), [ast.Constant(-2), ast.Constant(-1)], [])
+def _spell_keywords(stop: Stop) -> Iterator[Edit]:
+    """Yield torch's arguments for those that torch does not have: `dims` for `dim`."""
+    for node in (each.node for each in stop.at if isinstance(each.node, ast.Call)):
+        for i, given in enumerate(node.keywords):
+            near = None if given.arg in KEYWORDS else find_nearest(given.arg or "", KEYWORDS)
+            if near is not None:
+                meant = ast.keyword(near, given.value)
+                rest = [*node.keywords[:i], meant, *node.keywords[i + 1 :]]
+                yield stop.replace(node, ast.Call(node.func, node.args, rest))
 
 
-def _change_call(node: ast.Call) -> Iterator[Change]:
-    function, arguments = node.func, node.args
-    called = function.attr if isinstance(function, ast.Attribute) else ""
-    if called in ("shape", "dtype", "device"):
-        yield 0, ast.Subscript(function, arguments[0]) if arguments else function
-    if not arguments and not node.keywords:
-        yield 2, function
-    if isinstance(function, ast.Attribute) and called in ("transpose", "permute"):
-        yield 1, function.value
-    for i, each in enumerate(arguments if called in ("matmul", "bmm") else ()):
-        turned = [*arguments[:i], _transpose(each), *arguments[i + 1 :]]
-        yield 1, ast.Call(function, turned, node.keywords)
-    if 1 < len(arguments) <= 6:
-        changed = [*_exchange(arguments), *(arguments[:i] for i in range(1, len(arguments)))]
-        yield from ((2, ast.Call(function, each, node.keywords)) for each in changed)
-    if len(arguments) == 1 or (arguments and node.keywords):
-        yield 3, arguments[0]
-    yield from _change_keywords(node)
+# ---------------------------------------------------------------------------------- calls
 
 
-def _change_keywords(node: ast.Call) -> Iterator[Change]:
-    function, name = node.func, ast.unparse(node.func).rpartition(".")[2]
-    if name in ALONG_AN_AXIS and not any(keyword.arg == "dim" for keyword in node.keywords):
-        along = ast.keyword("dim", ast.Constant(-1))
-        yield 0, ast.Call(function, node.args, [*node.keywords, along])
-    if name == "masked_fill" and node.args:
-        mask = ast.Call(ast.Attribute(node.args[0], "bool"), [], [])
-        yield 1, ast.Call(function, [mask, *node.args[1:]], node.keywords)
-    for i, keyword in enumerate(node.keywords):
-        rest = [*node.keywords[:i], *node.keywords[i + 1 :]]
-        yield 2, ast.Call(function, node.args, rest)
-        others = [k for k in KEYWORDS if k != keyword.arg]
-        for near in difflib.get_close_matches(keyword.arg or "", others, n=1, cutoff=0.6):
-            renamed = ast.keyword(near, keyword.value)
-            yield 0, ast.Call(function, node.args, [*rest[:i], renamed, *rest[i:]])
+def _remove_left_behind(stop: Stop) -> Iterator[Edit]:
+    """Yield `pass` for a statement of the starter that raises because nothing is written yet."""
+    for node in (each.node for each in stop.at if isinstance(each.node, ast.Raise)):
+        if "NotImplemented" in ast.unparse(node):
+            yield stop.replace(node, ast.Pass())
 
 
-def _exchange(items: list[ast.expr]) -> Iterator[list[ast.expr]]:
-    """Yield the items with two of them exchanged."""
-    for one, other in combinations(range(len(items)), 2):
-        exchanged = list(items)
-        exchanged[one], exchanged[other] = items[other], items[one]
-        yield exchanged
+def _correct_brackets(stop: Stop) -> Iterator[Edit]:
+    """Yield `x.shape[0]` for `x.shape(0)`, and `x.dtype` for `x.dtype()`."""
+    for node in (each.node for each in stop.at if isinstance(each.node, ast.Call)):
+        if _name(node.func) in ("shape", "dtype", "device") and len(node.args) <= 1:
+            by = ast.Subscript(node.func, node.args[0]) if node.args else node.func
+            yield stop.replace(node, by)
 
 
-def _change_operation(node: ast.BinOp) -> Iterator[Change]:
-    if isinstance(node.op, ast.MatMult):
-        yield 0, ast.BinOp(node.left, node.op, _transpose(node.right))
-        yield 1, ast.BinOp(_transpose(node.left), node.op, node.right)
-        yield 1, ast.BinOp(node.right, node.op, node.left)
-    others = [kind for kind in OPERATORS if not isinstance(node.op, kind)]
-    likely = (ast.MatMult, ast.Mult, ast.FloorDiv)
-    for kind in others:
-        yield (1 if kind in likely else 2), ast.BinOp(node.left, kind(), node.right)
-    yield 3, node.left
-    yield 3, node.right
+def _call_methods(stop: Stop) -> Iterator[Edit]:
+    """Yield calls of the methods of tensors of which only the names are written."""
+    for each in stop.near:
+        node = each.node
+        if not isinstance(node, ast.Attribute) or _is_stored(node) or _is_called(each):
+            continue
+        method = callable(getattr(torch.Tensor, node.attr, None))
+        if method and not _is_own(node) and _name(node.value) not in {*MODULES, *IMPORTS}:
+            yield stop.replace(node, ast.Call(node, [], []))
 
 
-def _change_constant(node: ast.Constant, scope: Scope) -> Iterator[Change]:
-    value = node.value
-    if isinstance(value, bool):
-        yield 2, ast.Constant(not value)
-    elif isinstance(value, int):
-        others = dict.fromkeys((-value, value + 1, value - 1, -2, -1, 0, 1, 2, 3))
-        yield from ((2, ast.Constant(other)) for other in others if other != value)
-    elif isinstance(value, float):
-        yield 3, ast.Constant(-value)
-    elif isinstance(value, str) and value not in scope.attributes:
-        near = difflib.get_close_matches(value, sorted(scope.attributes), n=2, cutoff=0.6)
-        yield from ((1, ast.Constant(other)) for other in near)
+def _apply_layers(stop: Stop) -> Iterator[Edit]:
+    """Yield the call of a layer on the input, where it stands alone: `keys = self.W_key`."""
+    for each in stop.near:
+        node, function = each.node, each.function
+        if not isinstance(node, ast.Assign) or function is None or function.name == "__init__":
+            continue
+        given = function.args.args[1 : len(function.args.args) - len(function.args.defaults)]
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        for layer in values if len(given) == 1 else ():
+            if _is_own(layer) and _is_layer(_name(layer), each.class_):
+                yield stop.replace(layer, ast.Call(layer, [ast.Name(given[0].arg)], []))
+
+
+def _is_layer(name: str, around: ast.ClassDef | None) -> bool:
+    """Whether a class sets an attribute to an object of some class that is no parameter."""
+    walked = () if around is None else ast.walk(around)
+    values = [n.value for n in walked if isinstance(n, ast.Assign) and _name(n.targets[0]) == name]
+    made = [_name(value.func) for value in values if isinstance(value, ast.Call)]
+    return any(each[:1].isupper() and each != "Parameter" for each in made)
+
+
+def _transpose_matrices(stop: Stop) -> Iterator[Edit]:
+    """Yield `x.mT` for `x.T`, which turns the axes of a batch of matrices around."""
+    for node in (each.node for each in stop.near if isinstance(each.node, ast.Attribute)):
+        if node.attr in ("T", "H"):
+            yield stop.replace(node, ast.Attribute(node.value, f"m{node.attr}"))
+
+
+def _copy_memory(stop: Stop) -> Iterator[Edit]:
+    """Yield `reshape` for `view`, which requires the numbers in the order of their axes."""
+    for each in stop.at:
+        if isinstance(each.node, ast.Attribute) and each.node.attr == "view" and _is_called(each):
+            yield stop.replace(each.node, ast.Attribute(each.node.value, "reshape"))
+
+
+def _make_masks_boolean(stop: Stop) -> Iterator[Edit]:
+    """Yield `mask.bool()` for the masks of `masked_fill`, which takes no others."""
+    for node in (each.node for each in stop.at if isinstance(each.node, ast.Call)):
+        if _name(node.func).startswith("masked_fill") and node.args:
+            mask = ast.Call(ast.Attribute(node.args[0], "bool"), [], [])
+            yield stop.replace(node, ast.Call(node.func, [mask, *node.args[1:]], node.keywords))
+
+
+KINDS: tuple[Callable[[Stop], Iterator[Edit]], ...] = (
+    _name_methods,
+    _add_self,
+    _call_parent,
+    _spell_names,
+    _spell_attributes,
+    _return_result,
+    _remove_left_behind,
+    _correct_brackets,
+    _call_methods,
+    _apply_layers,
+    _spell_keywords,
+    _transpose_matrices,
+    _copy_memory,
+    _make_masks_boolean,
+)
+"""the kinds of slips, in the order in which they are looked for"""
