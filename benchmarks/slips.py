@@ -50,9 +50,10 @@ def repair(source: str, record: SubmissionRecord) -> str:
     """Return an answer with the change with which it was judged."""
     found, read = record.repair, read_source(source.encode(), "py")
     assert found is not None and record.name is not None, "it was repaired"
-    edits = list_slips(read, record.name, (None, found.line))
+    stops = [None, *((None, line + 1) for line in range(source.count("\n") + 1))]
+    edits = (edit for stop in stops for edit in list_slips(read, record.name, stop))
     known = (e for e in edits if (e.before, e.after) == (found.before, found.after))
-    edit = next(e for e in known if e.line in (0, found.line))
+    edit = next(e for e in known if found.at_head or e.line == found.line)
     return "\n".join(cell.text for cell in apply_edit(read, edit).cells)
 
 

@@ -187,27 +187,28 @@ def _add_self(stop: Stop) -> Iterator[Edit]:
     """Yield `self` for the methods that do not take it."""
     for each in stop.scopes:
         node = each.node
-        plain = isinstance(node, ast.FunctionDef) and not node.decorator_list and each.class_
-        if plain and node.name in METHODS_OF_MODULES:
-            for given in node.args.args[:1]:
-                if given.arg != "self":
-                    yield insert(stop.site.cell, given.lineno, given.col_offset, "self, ", "self")
+        if not isinstance(node, ast.FunctionDef) or node.decorator_list or each.class_ is None:
+            continue
+        for given in node.args.args[:1] if node.name in METHODS_OF_MODULES else ():
+            if given.arg != "self":
+                yield insert(stop.site.cell, given.lineno, given.col_offset, "self, ", "self")
 
 
 def _call_parent(stop: Stop) -> Iterator[Edit]:
     """Yield the call of the parent's `__init__`, where it is missing."""
     for each in stop.scopes:
-        node, first = each.node, _find_simple(each.node)
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__" and first is not None:
-            lacks = "__init__" not in ast.unparse(ast.Module(node.body, []))
-            if lacks and each.class_ and "Module" in map(_name, each.class_.bases):
-                place, call = (first.lineno, first.col_offset), "super().__init__()"
-                yield insert(stop.site.cell, *place, f"{call}; ", call)
+        node, bases = each.node, [] if each.class_ is None else each.class_.bases
+        if not isinstance(node, ast.FunctionDef) or "Module" not in map(_name, bases):
+            continue
+        first, body = _find_simple(node), ast.unparse(ast.Module(node.body, []))
+        if node.name == "__init__" and "__init__" not in body and first is not None:
+            call = "super().__init__()"
+            yield insert(stop.site.cell, first.lineno, first.col_offset, f"{call}; ", call)
 
 
-def _find_simple(node: ast.AST) -> ast.stmt | None:
+def _find_simple(node: ast.FunctionDef) -> ast.stmt | None:
     """Return the first statement of a function that holds no other."""
-    return next((s for s in getattr(node, "body", ()) if not hasattr(s, "body")), None)
+    return next((each for each in node.body if not hasattr(each, "body")), None)
 
 
 def _return_result(stop: Stop) -> Iterator[Edit]:

@@ -1,6 +1,7 @@
 """An answer that stops because of one slip is judged with the edit that undoes it, at a price."""
 
 import ast
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from headcheck.grader.reading.edits import apply_edit, prepend, replace_node
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
 from headcheck.grader.report.points import score_again
-from headcheck.grader.report.records import RepairRecord, SubmissionRecord
+from headcheck.grader.report.records import PropertyRecord, RepairRecord, SubmissionRecord
 from headcheck.grader.report.render.outcome import describe_outcome
+from headcheck.grader.report.render.overview import ClassResult, group_endings, group_mistakes
+from headcheck.grader.report.render.sentences import describe_properties
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.worker.slips import list_slips
@@ -201,6 +204,59 @@ def test_the_edit_itself_is_told_only_with_everything(level: str, told: tuple[st
     assert lines[-1].endswith("It was judged with this change, which costs 15 % of the points.")
 
 
+def test_an_import_is_told_where_it_belongs() -> None:
+    """The line that stops may be inside a method."""
+    repair = replace(REPAIR, before="", after="import math", at_head=True)
+    for cell, place in ((None, "file"), (3, "notebook")):
+        lines = describe_outcome(replace(RECORD, repair=replace(repair, cell=cell)))
+        assert lines[1].startswith(f"With `import math` added at the head of the {place} all")
+        told = redact_submission(RECORD, Feedback(FeedbackLevel("name"))).repair
+        assert told is not None
+        told = replace(told, at_head=True, cell=cell)
+        lines = describe_outcome(replace(RECORD, repair=told))
+        assert lines[1].startswith(f"With one change at the head of the {place} all essential")
+
+
+@pytest.mark.parametrize(
+    ("count", "hidden", "said"),
+    [
+        (1, 0, "The check passes with this change."),
+        (2, 0, "All 2 checks pass with this change."),
+        (2, 1, "All 2 checks that are shown pass with this change."),
+    ],
+)
+def test_checks_pass_with_the_change(count: int, hidden: int, said: str) -> None:
+    held = [PropertyRecord(f"p{i}", f"P{i}.", "values", "passed", 1, 1) for i in range(count)]
+    record = replace(RECORD, properties=tuple(held), hidden=hidden)
+    assert describe_properties(record)[0] == said
+    assert describe_properties(replace(record, repair=None))[0] == said.replace(
+        " with this change", ""
+    )
+
+
+def test_slips_are_one_mistake_only_if_their_changes_are_the_same() -> None:
+    other = replace(REPAIR, before="", after="return context")
+    repairs = {"ada": REPAIR, "bob": other, "cyd": replace(REPAIR, line=9), "dan": None}
+    entries = [
+        ClassResult(replace(RECORD, repair=repair), name, "", 85.0, 100.0)
+        for name, repair in repairs.items()
+    ]
+    groups = {g.sentence: [m.label for m in g.members] for g in group_mistakes(entries)}
+    assert groups == {
+        "It stops without one change: `keys` instead of `kesy`.": ["ada", "cyd"],
+        "It stops without one change: `return context` added.": ["bob"],
+    }
+
+
+def test_slips_whose_changes_are_not_told_are_no_mistake_in_common() -> None:
+    hidden = redact_submission(RECORD, Feedback(FeedbackLevel("name")))
+    entry = ClassResult(hidden, "ada", "", 85.0, 100.0)
+    assert group_mistakes([entry]) == ()
+    [group] = group_endings([entry])
+    assert group.reason == "It stops, and one change repairs it."
+    assert group.members[0].details == " ".join(describe_outcome(hidden))
+
+
 def test_what_is_only_added_is_told_as_such() -> None:
     added = replace(RECORD, repair=replace(REPAIR, before="", after="return context"))
     assert describe_outcome(added)[1].startswith("With `return context` added at line 15 all")
@@ -209,13 +265,21 @@ def test_what_is_only_added_is_told_as_such() -> None:
 # ---------------------------------------------------------------------------------- edits
 
 
+def test_edits_are_listed_for_every_kind_of_expression() -> None:
+    """Expressions with a body are no functions, and the parts of f-strings have no positions."""
+    text = (
+        "class A:\n    def forward(self, x):\n        return (lambda y: y if y else 0)(f'{x}', q)\n"
+    )
+    assert list_slips(read_source(text.encode(), "py"), "A", (None, 3)) == ()
+
+
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.slug)
 def test_every_edit_is_python_and_moves_no_line(exercise: Exercise) -> None:
     source = read_source(exercise.solution.encode(), "py")
     lines = exercise.solution.count("\n")
-    edits = list_slips(source, exercise.contract.name, (None, lines // 2))
-    assert 0 < len(edits) <= MAX_EDITS
-    for edit in edits:
+    stops = [None, *((None, line) for line in range(1, lines, max(1, lines // 8)))]
+    listed = [list_slips(source, exercise.contract.name, stop) for stop in stops]
+    for edit in dict.fromkeys(itertools.chain.from_iterable(listed)):
         changed = apply_edit(source, edit).cells
         if edit.line:
             assert changed[0].text.count("\n") == lines
