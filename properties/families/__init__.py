@@ -29,6 +29,7 @@ from headcheck.properties.families import (
     gates,
     given_scores,
     gradients,
+    half_positions,
     heads,
     hidden,
     history,
@@ -59,8 +60,8 @@ FAMILIES = (
     contract, constructor, results, transfer, purity, history, batch, cross, values, sizes,
     masking, padding, given_scores, decoding, padded_decoding, arguments, forgetting, latents,
     variants, weights, sinks, differential, linear, scale, heads, gradients, alignment, online,
-    backward, hidden, gates, transformer_block, dropout, dropout_sizes, dropped_pairs, training,
-    precision, device, initialisation,
+    backward, hidden, gates, transformer_block, dropout, dropout_sizes, training, precision,
+    half_positions, dropped_pairs, device, initialisation,
 )  # fmt: skip
 
 

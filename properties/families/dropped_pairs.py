@@ -34,6 +34,7 @@ from headcheck.properties.families.dropped_weights import (
     observe_dropout,
     simplify_for_counting,
 )
+from headcheck.properties.families.precision import bfloat16_runs
 from headcheck.properties.harness.call_sizes import add_case
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
@@ -98,7 +99,7 @@ def fit_visibly(contract: Contract, case: Case) -> Case:
 @family_property(
     C.DROPOUT,
     C.WIDTHS,
-    after=(dropout_drops_the_stated_share,),
+    after=(dropout_drops_the_stated_share, bfloat16_runs),
     on=simplify_for_counting,
     limit=1,
     hint="each weight is dropped or kept by a draw of its own, at any rate",

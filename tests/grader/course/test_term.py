@@ -270,7 +270,7 @@ def check_first_scores(rows: Mapping[str, Mapping[str, str]]) -> None:
     assert [score["s30"], score["s31"]] == pytest.approx([0.7 * MOST, 0.5 * MOST])
     assert (score["s32"], rows["s32"]["penalty"]) == (0.0, "100 % too late")
     assert score["s23"] == score["s24"] == score["s25"] == score["s35"] < MOST
-    assert rows["s34"]["status"] == "crashed"
+    assert rows["s34"]["status"] == "repaired"
     assert score["s34"] == pytest.approx(0.85 * MOST)
     assert {row["max_score"] for row in rows.values()} == {f"{MOST + 10:g}"}
     assert [rows[who]["group"] for who in ("s02", "s13", "s26")] == ["pair-1", "three-1", ""]
