@@ -105,7 +105,8 @@ def _record_failure(
 ) -> Verdict:
     """Return the verdict on a property that does not hold on a case."""
     case, harness = context.case, context.harness
-    on = error.case or describe_case(harness.contract, case)
+    called = error.called if isinstance(error, SubmissionFailed) else None
+    on = error.case or describe_case(harness.contract, called or case)
     if isinstance(error, SubmissionFailed):
         failure = _strip_traceback(support.classify_failure(error, case))
         return Verdict(prop, failure.status, tried, case, failure=failure, case_description=on)

@@ -34,7 +34,10 @@ MIN_NATURAL_CASES = 8
 USUAL_CASES = 4
 """the most cases of a property at the usual depth, unless the property says otherwise"""
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
-NOT_ASKED_MESSAGE = "Not tried for lack of time, which costs no points"
+NOT_ASKED_MESSAGE = "Not tried for lack of time, so it earns no points"
+ASKED_IN_PART_MESSAGE = (
+    "Not tried for lack of time on some inputs, so it earns a part of the points"
+)
 Sizes = Mapping[str, object]
 """values of some fields of a case"""
 SizesSource = Callable[[], Iterable[Sizes]]
@@ -226,6 +229,8 @@ class Verdict:
     """whether that hint is true whatever the mistake is, such as one about a missing module"""
     without: frozenset[Peculiarity] = frozenset()
     """the peculiarities that its cases lack, because the properties about them had failed"""
+    asked: float = 1.0
+    """the share of its cases that were asked before the time was used up"""
 
     @cached_property
     def unsupported(self) -> bool:
@@ -240,7 +245,8 @@ class Verdict:
         if self.unsupported:
             return f"{UNSUPPORTED_MESSAGE}: {self.failure}"
         if self.status is Status.NOT_ASKED:
-            return f"{NOT_ASKED_MESSAGE}: {self.failure}"
+            told = ASKED_IN_PART_MESSAGE if self.asked else NOT_ASKED_MESSAGE
+            return f"{told}: {self.failure}"
         if self.failure is not None:
             rows = (  # the property's own hint is about what it asks, not about what was raised
                 ("got", str(self.failure)),
@@ -300,6 +306,8 @@ def check_in_order(
             blocked_by = next(p for p in broken if p.about and any(map(p.about.is_in, cases)))
         if blocked_by is None:
             verdict = check(prop, left)
+            if verdict.status is Status.NOT_ASKED:
+                verdict = replace(verdict, asked=verdict.cases_tried / len(left))
         else:
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if not (verdict.unsupported or verdict.status in (Status.PASSED, Status.NOT_ASKED)):

@@ -12,12 +12,12 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind
 from headcheck.grader.audit.matrix import load_namespace
 from headcheck.grader.authoring.behaviour import Behaviour, observe
-from headcheck.grader.batch.check import make_batch_check
+from headcheck.grader.batch.check import check_by_batches
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.property import Property, Verdict, check_in_order
+from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status
 
@@ -70,8 +70,7 @@ def _find_broken(exercise: Exercise, harness: Harness) -> Property | None:
     def check(prop: Property, cases: Sequence[Case]) -> Verdict:
         return find_first_failure(prop, harness, cases)
 
-    check_batched = make_batch_check(harness, exercise, check)
-    verdicts = check_in_order(exercise.plan_cases(), harness, check_batched)
+    verdicts = check_by_batches(harness, exercise, check)
     broken = (v for v in verdicts if v.status is not Status.PASSED and not v.unsupported)
     return next((verdict.property for verdict in broken), None)
 

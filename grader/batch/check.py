@@ -1,17 +1,24 @@
 """Check properties of an exercise by batched answers, or else by live calls."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
 from headcheck.grader.batch.message import BatchPlan, Comparison
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.batch.replay import AnswerReplay
+from headcheck.grader.batch.smallest_first import check_smallest_first
 from headcheck.grader.batch.transcript import TranscriptReplay
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.property import CheckOnCases, Property, PropertyGroup, Verdict
+from headcheck.properties.property import (
+    CheckOnCases,
+    Property,
+    PropertyGroup,
+    Verdict,
+    check_in_order,
+)
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status
 
@@ -19,20 +26,28 @@ MANY = 32
 """if more cases than this have been replaced, only a sample of them is checked"""
 
 
-def make_batch_check(
+def check_by_batches(
     harness: Harness,
     exercise: Exercise,
     check_live: CheckOnCases,
     seed: int = 0,
     device: str = "cpu",
-) -> CheckOnCases:
-    """Run the batch plan, and return a check that uses the answers.
+) -> Iterator[Verdict]:
+    """Run the batch plan, and yield a verdict on every property by the answers.
 
-    `check_live` checks the properties that batches cannot decide.
+    `check_live` checks the properties that batches cannot decide. An answer that is too slow for
+    batches is first asked the smallest inputs, since there may be no time for others.
     """
     answers = run_batch_plan(harness, exercise, seed, device)
-    plan = exercise.plan_cases(seed, device)
-    replies = TranscriptReplay(harness, answers.batch_plan.transcripts, plan)
+    check = _make_check(answers, check_live)
+    in_some_order = check_smallest_first if answers.comparison.late else check_in_order
+    return in_some_order(answers.cases, harness, check)
+
+
+def _make_check(answers: "BatchResult", check_live: CheckOnCases) -> CheckOnCases:
+    plan, late = answers.cases, answers.comparison.late
+    transcripts = answers.batch_plan.transcripts
+    replies = TranscriptReplay(answers.harness, transcripts, plan, given_up=late)
 
     def check_one(prop: Property, cases: Sequence[Case]) -> Verdict:
         is_planned = cases is plan[prop]

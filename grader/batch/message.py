@@ -42,6 +42,8 @@ class Comparison:
     """the queries whose answer may not be exact, or which got two different answers"""
     answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
     """the answers to each message; None if the message failed"""
+    late: bool = False
+    """whether a message took too long"""
 
 
 @dataclass(frozen=True)
@@ -205,14 +207,16 @@ class BatchPlan:
         """Send every message to a submission; the queries of a failed message count as inexact."""
         inexact: frozenset[int] = frozenset()
         rows: list[Tensor | None] = []
+        late = False
         for batch in self.batches:
             try:
                 comparison = batch.run_on(subject, name)
-            except SubmissionFailed:
+            except SubmissionFailed as failed:
                 comparison = Comparison(batch.queries, answer_rows=(None,))
+                late |= failed.status in (Status.TIMED_OUT, Status.NOT_ASKED)
             inexact |= comparison.inexact
             rows.extend(comparison.answer_rows)
-        return Comparison(inexact, tuple(rows))
+        return Comparison(inexact, tuple(rows), late)
 
     @functools.cached_property
     def unstacked(self) -> frozenset[int]:

@@ -46,6 +46,8 @@ MAX_MESSAGE_NUMEL = 1 << 18
 """the most numbers in one message; a module of the size of GPT-2 gets a separate message"""
 LONGEST_IN_ORDER = 512
 """objects with longer inputs go into the final message"""
+MAX_MESSAGE_CALLS = 32
+"""the most calls in one message, so that a slow answer has time for the first messages"""
 MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
 """the most tensors in one message: a module with a list of heads has several for each head"""
 ANSWERING = (EVALUATE.name, COMPUTE_VJP.name)
@@ -153,6 +155,11 @@ class _ObjectPlan:
         """How many numbers this part adds to a message and its reply."""
         return self.object_batch.numel + sum(tensor.numel() for tensor in self.tensors)
 
+    @property
+    def calls(self) -> int:
+        """How many calls this part makes."""
+        return sum(each["op"] in ANSWERING for each in self.object_batch.requests)
+
 
 def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPlan:
     recorder = RecordingChannel()
@@ -187,7 +194,9 @@ def _group_into_messages(parts: list[_ObjectPlan]) -> Iterator[list[_ObjectPlan]
     for part in parts:
         size = sum(other.size for other in (*waiting, part))
         count = sum(len(other.tensors) for other in (*waiting, part))
+        calls = sum(other.calls for other in (*waiting, part))
         is_full = size > MAX_MESSAGE_NUMEL or count > MAX_MESSAGE_TENSORS
+        is_full |= calls > MAX_MESSAGE_CALLS
         is_full |= part.longest > LONGEST_IN_ORDER
         if waiting and (part.dtype != waiting[0].dtype or is_full):
             yield waiting

@@ -26,7 +26,7 @@ from enum import Enum
 from typing import TypeVar
 
 from headcheck.exercises import Exercise
-from headcheck.grader.batch.check import make_batch_check
+from headcheck.grader.batch.check import check_by_batches
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.open_mode import is_open
 from headcheck.grader.reading.edits import Edit
@@ -151,8 +151,8 @@ def check_properties(
     """Yield a verdict on every property; `check_live` checks a property by calls."""
     exercise, check = attempt.target.exercise, check_live
     if attempt.way is Way.BATCHED:
-        check = make_batch_check(harness, exercise, check_live, seed, device)
-    elif attempt.way is Way.ALONE:
+        return check_by_batches(harness, exercise, check_live, seed, device)
+    if attempt.way is Way.ALONE:
         check = _isolate(harness, check_live, attempt.held)
     return check_in_order(exercise.plan_cases(seed, device), harness, check)
 

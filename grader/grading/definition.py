@@ -142,7 +142,8 @@ class DefinitionGrader:
             purpose=attempt.purpose,
         )
         self._opened.enter_context(contextlib.closing(session))
-        harness = Harness(ChannelSubject(session), replace(exercise.contract, name=target.name))
+        contract = replace(exercise.contract, name=target.name)
+        harness = Harness(ChannelSubject(session), contract, session)
         if target.contract is not None:
             harness.contract = target.contract
         return LiveChecker(session, harness)

@@ -15,16 +15,27 @@ from headcheck.properties.check import Searched, find_first_failure, shrink_fail
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.violations.violation import (
+    NOT_FAILED,
+    Status,
+    SubmissionFailed,
+    Violation,
+)
 
 SLOW_FRACTION = 1 / 20
-"""if a check takes a larger share of the file's time limit, the next inputs are smaller"""
+"""If a check takes a larger share of the file's time limit, the next inputs are smaller. After so
+much time a large input is first tried at a smaller size, to see how long it would take."""
+MUCH_LESS = 16
+"""the factor by which the work of an input is reduced to see how long it would take"""
 LESS = 4
 """the factor by which the estimated work of an input is reduced"""
 EXPLAINED = 4
 """An answer still counts as slow if it is up to this many times quicker on smaller inputs than
 their share of the work predicts, because the time of some loops grows faster than the estimated
 work."""
+FAR_LARGER = 8
+"""A call with so many times the work of the check's case is one of a statistical check. It needs as
+many sequences as it calls, so smaller inputs are of no use to it."""
 TOO_LARGE = SubmissionFailed(Status.NOT_ASKED, "its calls take too long on inputs this large")
 
 
@@ -43,12 +54,19 @@ class LiveChecker:
         The property is checked again if the process was ended from outside during the check.
         """
         tried, left = 0, self._fit_to_speed(prop, cases)
+        if left and (broken := self._look_ahead(prop, max(left, key=estimate_work))):
+            return broken
+        left = self._fit_to_speed(prop, left)
         while left:
             verdict, used = self._check_timed(prop, left)
+            if _is_statistical(verdict):
+                self.session.budget.pardoned += verdict.status is Status.TIMED_OUT
+                tried += verdict.cases_tried - 1
+                break
             if not _is_too_slow(verdict) or not self._is_slow_on_less(prop, verdict):
                 if used > SLOW_FRACTION * self.session.limits.total_s:
                     self._ask_less(max(left, key=estimate_work))
-                return replace(verdict, cases_tried=tried + verdict.cases_tried)
+                return replace(verdict, cases_tried=tried + _count_done(verdict))
             done = verdict.cases_tried - 1
             tried, left = tried + done, self._fit_to_speed(prop, left[done:])
         return Verdict(prop, Status.NOT_ASKED, tried, failure=TOO_LARGE)
@@ -61,6 +79,21 @@ class LiveChecker:
         find = functools.partial(find_first_failure, prop, self.harness, cases)
         verdict = self.check_in_process(prop, find)
         return verdict, self.session.budget.total_s - before
+
+    def _look_ahead(self, prop: Property, largest: Case) -> Verdict | None:
+        """Ask a slow answer less if a large input would take long; return a failure on less."""
+        limits, work = self.session.limits, estimate_work(largest)
+        most = SLOW_FRACTION * min(limits.total_s, limits.cpu_s)
+        if self.session.used_s < most or not is_large(largest):
+            return None
+        smaller = self._fit(prop, [largest], work // MUCH_LESS)
+        if not smaller:
+            return None
+        verdict, used = self._check_timed(prop, smaller)
+        expected = used * work / estimate_work(smaller[0])
+        if expected > most:
+            self.most_work = int(work * most / expected)
+        return verdict if verdict.status not in NOT_FAILED else None
 
     def _is_slow_on_less(self, prop: Property, late: Verdict) -> bool:
         """Whether the time for smaller inputs shows that the answer is slow but not stuck.
@@ -93,9 +126,11 @@ class LiveChecker:
 
     def _fit_to_speed(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
         """Return cases that a slow answer can compute in time: replace cases that are too large."""
-        work, contract = self.most_work, self.harness.contract
-        if work is None:
-            return cases
+        return cases if self.most_work is None else self._fit(prop, cases, self.most_work)
+
+    def _fit(self, prop: Property, cases: Sequence[Case], work: int) -> Sequence[Case]:
+        """Return cases with at most this work: replace larger ones, or leave them out."""
+        contract = self.harness.contract
         smaller = [
             make_smaller(contract, case, work) if estimate_work(case) > work else case
             for case in cases
@@ -154,8 +189,23 @@ class LiveChecker:
         self.harness.forget()
 
 
+def _count_done(verdict: Verdict) -> int:
+    """Return how many cases were tried, without one for which there was no time."""
+    began = verdict.status is Status.NOT_ASKED and verdict.case is not None
+    return verdict.cases_tried - began
+
+
 def _is_too_slow(verdict: Verdict) -> bool:
     """Whether the verdict is that a call with large inputs did not end in time."""
     endless = verdict.status is Status.TIMED_OUT
     used_up = isinstance(verdict.failure, BudgetExhausted)
     return endless and not used_up and verdict.case is not None and is_large(verdict.case)
+
+
+def _is_statistical(verdict: Verdict) -> bool:
+    """Whether a call took too long that was far larger than the case of its check."""
+    late, case = verdict.failure, verdict.case
+    if late is None or isinstance(late, BudgetExhausted) or late.called is None or case is None:
+        return False
+    in_time = late.status not in (Status.TIMED_OUT, Status.NOT_ASKED)
+    return not in_time and estimate_work(late.called) > FAR_LARGER * estimate_work(case)

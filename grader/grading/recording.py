@@ -119,7 +119,7 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
 
     The exception: a submission whose values could be compared counts as failed rather than crashed.
     Without a failure the status is passed, unless something is unsupported or there was no time for
-    an essential property.
+    something.
     """
     failures = (v.status for v in verdicts if v.status not in NOT_FAILED)
     if (first := next(failures, None)) is not None:
@@ -127,8 +127,8 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
         return Status.FAILED if computes else first
     if any(v.unsupported for v in verdicts):
         return Status.NOT_TRIED
-    doubtful = any(v.status is Status.NOT_ASKED and v.property.essential for v in verdicts)
-    return Status.NOT_ASKED if doubtful else Status.PASSED
+    unasked = any(v.status is Status.NOT_ASKED for v in verdicts)
+    return Status.NOT_ASKED if unasked else Status.PASSED
 
 
 def _computes_values(verdicts: Sequence[Verdict]) -> bool:
@@ -163,6 +163,7 @@ def record_properties(
             words=shorten(verdict.redacted_message),
             cell=verdict.failure.cell if verdict.failure else None,
             line=verdict.failure.line if verdict.failure else None,
+            asked=verdict.asked,
         )
         for verdict, got in zip(verdicts, earned, strict=True)
     ]

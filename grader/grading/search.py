@@ -266,7 +266,7 @@ def search_further(
         return None
     with contextlib.closing(live.session.open_search()) as session:
         channel = DroppingChannel(session)
-        harness = Harness(ChannelSubject(channel), live.harness.requested_contract)
+        harness = Harness(ChannelSubject(channel), live.harness.requested_contract, live.session)
         harness.unsupported |= live.harness.unsupported
 
         def finish_case() -> None:

@@ -98,7 +98,7 @@ def _check_results(
     stated = state_results(own, asked)
     if stated == own:
         return list(verdicts)
-    harness = Harness(live.harness.subject, asked)
+    harness = Harness(live.harness.subject, asked, live.harness.clock)
     harness.contract = stated
     check = replace(the_output_has_the_right_shape, check=_check_as_built)
     found = LiveChecker(live.session, harness).check(check, plan[the_output_has_the_right_shape])

@@ -250,6 +250,7 @@ def _redact_property(
         line=prop.line if explained else None,
         follows=prop.follows,
         printed=printed if with_case else "",
+        asked=prop.asked,
     )
 
 

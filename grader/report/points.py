@@ -3,7 +3,8 @@
 The properties of a group share its points. An answer earns nothing unless its tokens attend to each
 other. A group earns nothing if its essential property fails: a mask that shows hidden tokens is not
 half right because another property about it holds. If a property was not tried because of a minor
-failure or for lack of time, its points follow the share of tried properties of its group that hold.
+failure, its points follow the share of its group that holds. What was not asked for lack of time
+earns nothing, and a property that was asked on a part of its cases earns that part.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headcheck.grader.report.records import PropertyRecord, RepairRecord, Submis
 from headcheck.grader.report.rounding import round_points, round_sum
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.violations.violation import UNKNOWN, Status
+from headcheck.properties.violations.violation import Status
 
 if TYPE_CHECKING:  # so that reading a store does not import torch
     from headcheck.properties.property import Property, Verdict
@@ -87,14 +88,14 @@ def award_points(
     prerequisites, and for their group.
     """
     value = distribute_points(exercise, points)
-    held = {v.property for v in verdicts if v.status is Status.PASSED or v.property in found}
+    held = {v.property for v in verdicts if _find_held_share(v) or v.property in found}
     failed = {v.property for v in verdicts} - held
     if exercise.prerequisite in failed and not _is_known_to_compute(exercise, verdicts):
         return [0.0] * len(verdicts)
     worthless = {each.group for each in failed if _spoils_group(each, failed)}
-    not_asked = {v.property for v in verdicts if v.status is Status.NOT_ASKED}
+    not_asked = {v.property for v in verdicts if v.status is Status.NOT_ASKED}  # no mistakes
     paid = {prop.group for prop, points in value.items() if points}
-    unknown = _find_unknown(verdicts, failed - not_asked, worthless & paid) | not_asked
+    unknown = _find_unknown(verdicts, failed - not_asked, worthless & paid)
     shares = {group: _share_of_known(verdicts, group) for group in {p.group for p in unknown}}
 
     def earn(verdict: Verdict) -> float:
@@ -103,7 +104,7 @@ def award_points(
             return 0.0
         if prop in unknown:
             return value[prop] * shares[prop.group]
-        return value[prop] if verdict.status is Status.PASSED else 0.0
+        return value[prop] * _find_held_share(verdict)
 
     return [earn(verdict) for verdict in verdicts]
 
@@ -151,11 +152,18 @@ def _list_required(prop: Property) -> set[Property]:
 
 
 def _share_of_known(verdicts: Sequence[Verdict], group: PropertyGroup) -> float:
-    """Return the share of a group's tried properties that hold."""
+    """Return the share of a group that holds, without properties that could not be tried."""
     members = [v for v in verdicts if v.property.group is group]
-    tried = sum(_count_shares(v.property) for v in members if v.status not in UNKNOWN)
-    held = sum(_count_shares(v.property) for v in members if v.status is Status.PASSED)
+    tried = sum(_count_shares(v.property) for v in members if v.status is not Status.NOT_TRIED)
+    held = sum(_count_shares(v.property) * _find_held_share(v) for v in members)
     return held / tried if tried else 0.0
+
+
+def _find_held_share(verdict: Verdict) -> float:
+    """Return the share of a property's cases on which it was found to hold."""
+    if verdict.status is Status.NOT_ASKED:
+        return verdict.asked
+    return float(verdict.status is Status.PASSED)
 
 
 def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:
@@ -203,7 +211,9 @@ def _award_again(
     from headcheck.properties.property import Verdict
 
     by_name = {prop.name: prop for prop in exercise.properties}
-    verdicts = [Verdict(by_name[p.name], Status(p.status)) for p in record.properties]
+    verdicts = [
+        Verdict(by_name[p.name], Status(p.status), asked=p.asked) for p in record.properties
+    ]
     found = {by_name[name] for name in record.search.found} if record.search else set()
     value = distribute_points(exercise, points)
     earned = award_points(exercise, verdicts, points, found)

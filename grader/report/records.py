@@ -136,6 +136,7 @@ class PropertyRecord:
     line: int | None = None
     follows: bool = False
     printed: str = ""
+    asked: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ possibly tensors. The grader's side checks that what arrives has this form, sinc
 answer in the worker's place.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -306,5 +307,16 @@ RUN_SERIES = Operation("run_series", NoReply)
 # Many of these in one message.
 RUN_BATCH = Operation("run_batch", BatchReply)
 RUN_TRANSCRIPT = Operation("run_transcript", TranscriptReply)
+
+CALLS = {OVERWRITE_RESULTS.name: 3, REFILL.name: 4, LIST_BREACHES.name: 2}
+"""how many calls a request makes at most, if it always makes several"""
+
+
+def count_calls(op: str, meta: Mapping[str, Any]) -> int:
+    """Return how many calls of the submission a request makes; a backward pass counts as one."""
+    passes = meta.get("passes", ())
+    series = sum(1 + len(each["backward"]) for each in passes)
+    return series or len(meta.get("after", ())) or CALLS.get(op, 1) * meta.get("times", 1)
+
 
 OPERATIONS = tuple(each for each in tuple(globals().values()) if isinstance(each, Operation))

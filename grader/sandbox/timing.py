@@ -12,6 +12,7 @@ sleeping cannot be told from waiting for a processor. Then no time counts as idl
 the wall clock is lower.
 """
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,10 +73,13 @@ class ChildTimer:
         timer.begin(limit)
         return timer
 
-    def begin(self, limit: float) -> None:
-        """Start the clocks, right before sending a request that may take this many seconds."""
+    def begin(self, limit: float, idle: float = math.inf) -> None:
+        """Start the clocks, right before sending a request that may take this many seconds.
+
+        During `idle` of them the child may sleep.
+        """
         self._began = time.monotonic(), time.thread_time()
-        self._limit = limit
+        self._limit, self._idle = limit, idle
 
     def wait_more(self) -> float:
         """Return how many seconds to wait for the child before this is called again.
@@ -84,17 +88,19 @@ class ChildTimer:
         OutOfPatience when far more has passed than that.
         """
         waited = time.monotonic() - self._began[0]
-        if waited < self._limit:
-            return self._limit - waited  # it cannot have used more than has passed
+        least = min(self._limit, self._idle)
+        if waited < least:
+            return least - waited  # it cannot have used more than has passed
         child, queued_here = read_process_times(self.pid), read_own_queued_time()
         before = self._waited
-        used = self._compute_request_time(child, queued_here, before + waited).own - before
-        if used >= self._limit:
+        used = self._compute_request_time(child, queued_here, before + waited)
+        left = min(self._limit - (used.own - before), self._idle - used.idle)
+        if left <= 0:
             raise TimeoutError
         blind = child.queued is None or queued_here is None
         if waited > compute_patience(self._limit, blind=blind):
             raise OutOfPatience
-        return max(self._limit - used, MIN_WAIT_S)
+        return max(left, MIN_WAIT_S)
 
     def end(self, total: ProcessTimes | None) -> RequestTime:
         """Stop the clocks; return the time of this request and of earlier ones not reported yet.

@@ -31,9 +31,9 @@ from headcheck.properties.families.dropout_rates import (
 )
 from headcheck.properties.families.dropped_weights import (
     IN_TRAINING,
-    SINGLE_TOKEN_SEQUENCES,
     DropoutObservation,
     RevealedWeights,
+    count_single_sequences,
     draw_units,
     get_length_of_single_values,
     make_revealing_parameters,
@@ -283,7 +283,7 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     if bool((rows == rows[0]).all()) and _is_drawn_together(observation, "two sequences"):
         return  # all of them drop the same
     tokens = get_length_of_single_values(context)
-    case = replace(context.case, batch=SINGLE_TOKEN_SEQUENCES, tokens=tokens)
+    case = replace(context.case, batch=rows.numel(), tokens=tokens)
     with add_case(context.contract, case):
         _assert_frequency(rows, whole, expected, "outputs in training", _tell_places(context))
     if share < 1:
@@ -304,7 +304,8 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     case = context.case
     ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
     parameters = replace(make_revealing_parameters(context), W_o=ones)
-    output = run_on_single_values(context, parameters, IN_TRAINING, SINGLE_TOKEN_SEQUENCES)
+    sequences = count_single_sequences(context)
+    output = run_on_single_values(context, parameters, IN_TRAINING, sequences)
     _, factor = compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):

@@ -2,8 +2,9 @@
 
 A check of a count fails if, by Chernoff's bound n KL(k/n ‖ p), a correct module would give such a
 count with probability below 10⁻¹⁰. A module is subject to fewer than ten such checks, so a correct
-module fails with probability below 10⁻⁹. The share of dropped weights is counted over at least
-120,000 weights: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
+module fails with probability below 10⁻⁹, whatever the number of samples. The share of dropped
+weights is counted over at least 120,000 weights: a rate that is off by 0.02 is missed with
+probability below 10⁻¹⁵. Of a slow module fewer weights are counted, so smaller mistakes are missed.
 """
 
 import math

@@ -33,6 +33,10 @@ from headcheck.properties.terms.peculiarity import AXIS_OF_ONE, SHORTER_THAN_CON
 from headcheck.reference import Parameters, split_heads
 
 SAMPLES = 120_000
+"""how many weights are looked at, unless the submission is slow"""
+SHARE_OF_A_CALL = 1 / 4
+"""the share of the time of one call that a call with many sequences may take"""
+FEWEST_SEQUENCES = 16
 SINGLE_TOKEN_SEQUENCES = 4_000
 TOKENS = 16
 DROPOUT_SEED = 1
@@ -71,6 +75,8 @@ class RevealedWeights:
     two sequences, since a batch of one is a peculiarity"""
     exact: Float[Tensor, "heads queries keys"]
     """the weights that a right module shows"""
+    seconds: float
+    """how long one sequence took; 0 if that was too short to be measured"""
 
     @property
     def visible(self) -> Bool[Tensor, "queries keys"]:
@@ -87,15 +93,18 @@ def reveal_weights(context: LiveContext) -> RevealedWeights:
     one = make_unlike_tokens(context.case) * draw_units(context)
     without_one = torch.cat([one, one * (1 - torch.eye(tokens)).unsqueeze(-1)])
     # Each is compared with a sequence at the same place: a mask may be that of the first alone.
+    clock = context.harness.clock
+    began = clock.used_s
     whole, output = (
         context.run_module(x.contiguous(), parameters, options=IN_EVALUATION)[0]
         for x in (one.expand_as(without_one), without_one)
     )
+    seconds = (clock.used_s - began) / (2 * len(without_one))
     shown = split_heads(whole, heads)[..., :tokens]
     without = split_heads(output, heads)[1:, ..., :tokens]
     single = run_on_single_values(context, parameters, IN_EVALUATION, 2)
     exact = context.compute_expected(one, parameters).exact.weights
-    return RevealedWeights(shown[1:], without, single, exact[0])
+    return RevealedWeights(shown[1:], without, single, exact[0], seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +137,13 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     visible = context.list_visible()
     per_sequence = int(visible.sum()) * case.heads
     one = make_unlike_tokens(case) * draw_units(context)
-    x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
+    revealed = context.compute_once(reveal_weights)
+    sequences = limit_sequences(context, -(-SAMPLES // per_sequence), case.tokens)
+    x = one.expand(sequences, -1, -1).contiguous()
     output = context.run_module(x, parameters, options=IN_TRAINING)[0]
     weights = split_heads(output, case.heads)[..., : case.tokens]
-    revealed = context.compute_once(reveal_weights)
-    single = run_on_single_values(context, parameters, IN_TRAINING, SINGLE_TOKEN_SEQUENCES)
+    sequences = count_single_sequences(context)
+    single = run_on_single_values(context, parameters, IN_TRAINING, sequences)
     zero = (split_heads(single, case.heads) == 0)[:, 0, 0]
     return DropoutObservation(
         revealed.visible,
@@ -140,6 +151,26 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
         zero.all(-1),
         bool(zero[~zero.all(-1)].any()),
     )
+
+
+def limit_sequences(context: LiveContext, wanted: int, tokens: int) -> int:
+    """Return how many sequences of so many tokens to call in training: fewer of a slow submission.
+
+    The time of one sequence is known from the calls in evaluation. With fewer samples a right
+    module fails as seldom, since the probability of a count takes the samples into account, but a
+    rate that is slightly wrong may not show.
+    """
+    seconds = context.compute_once(reveal_weights).seconds * tokens / context.case.tokens
+    if not seconds:
+        return wanted
+    affordable = int(context.harness.clock.call_s * SHARE_OF_A_CALL / seconds)
+    return min(wanted, max(FEWEST_SEQUENCES, affordable))
+
+
+def count_single_sequences(context: LiveContext) -> int:
+    """Return how many sequences show whether the value of their first token vanishes."""
+    tokens = get_length_of_single_values(context)
+    return limit_sequences(context, SINGLE_TOKEN_SEQUENCES, tokens)
 
 
 def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:

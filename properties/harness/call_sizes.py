@@ -12,7 +12,7 @@ from headcheck.properties.counting import count
 from headcheck.properties.parts import PARTS
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.crash import CallSizes
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from headcheck.properties.violations.violation import USED_UP, SubmissionFailed, Violation
 
 OWN_SIZES = tuple(
     (capability, size.taken)
@@ -28,13 +28,16 @@ OWN_SIZES = tuple(
 def add_call_sizes(
     contract: Contract, case: Case, x: Tensor | None = None, others: Sequence[Tensor] = ()
 ) -> Iterator[None]:
-    """Add the sizes of the call to a crash that happens inside."""
+    """Add the sizes of the call to a crash that happens inside, or if it takes too long."""
     try:
         yield
     except SubmissionFailed as failure:
         if failure.crash is not None:
             sizes = list_call_sizes(contract, case, x, others)
             failure.crash = replace(failure.crash, sizes=sizes)
+        if failure.status in USED_UP and x is not None and x.dim() == 3:
+            called = replace(case, batch=x.shape[0], tokens=x.shape[1])
+            failure.called = None if called == case else called
         raise
 
 

@@ -1,10 +1,11 @@
 """A live submission: its modules, each on one case, and its state during one grading."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -197,11 +198,34 @@ def _is_exact(context: CaseContext) -> bool:
     return True
 
 
+class CallClock(Protocol):
+    """Knows what the calls of a submission cost, in seconds of its own time."""
+
+    @property
+    def used_s(self) -> float:
+        """The seconds that its calls have used so far."""
+
+    @property
+    def call_s(self) -> float:
+        """The seconds that one call may take."""
+
+
+@dataclass(frozen=True)
+class Untimed:
+    """The clock of trusted code, whose calls may take any time."""
+
+    used_s: float = 0.0
+    call_s: float = math.inf
+
+
 class Harness:
     """One submission under check: its contract, its cached contexts of cases, and its notes."""
 
-    def __init__(self, subject: Subject, contract: Contract) -> None:
+    def __init__(
+        self, subject: Subject, contract: Contract, clock: CallClock | None = None
+    ) -> None:
         self.subject = subject
+        self.clock = clock or Untimed()
         self.requested_contract = contract
         self.notes: dict[tuple[str, str], Note] = {}
         self.unsupported: dict[Peculiarity, Any] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 
+from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.peculiarity import Peculiarity
 from headcheck.properties.violations.crash import Crash
 
@@ -20,7 +21,7 @@ class Status(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     NOT_TRIED = "not_tried"
     NOT_ASKED = "not_asked"
-    """all calls returned, but no time was left for the check; it costs no points"""
+    """no time was left for the check; it earns no points"""
 
 
 NOT_FAILED = frozenset({Status.PASSED, Status.NOT_TRIED, Status.NOT_ASKED})
@@ -108,6 +109,8 @@ HEADINGS: Mapping[str, str] = {
     Status.NOT_ASKED: "Not tried for lack of time",
 }
 """the words before a claim, by the status of its check"""
+USED_UP = (Status.TIMED_OUT, Status.OUT_OF_MEMORY, Status.NOT_ASKED)
+"""the statuses of a submission that used up a limit, so that the sizes of the call matter"""
 STATUS_MESSAGES = {
     Status.TIMED_OUT: "it took too long",
     Status.OUT_OF_MEMORY: "it asked for too much memory",
@@ -183,6 +186,8 @@ class SubmissionFailed(Exception):
     """the explanation of the crash, if the exception is a known one"""
     case: str = ""
     """the sizes in one line, if they are not those of the case that the check was given"""
+    called: Case | None = None
+    """the sizes of the call that took too long, if they are not those of the check's case"""
     known: Peculiarity | None = None
     """the peculiarity of the failing call, if the submission is known not to support it"""
     raised: bool = False

@@ -25,7 +25,7 @@ from headcheck.grader.report.rounding import HUNDREDTH, round_sum, share_out
 from headcheck.properties.violations.violation import head_check
 
 VERSION = 1
-STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail", "not_asked": "pass"}
+STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail", "not_asked": "fail"}
 """the reporter's word for a property's status; any other status is an error"""
 
 

@@ -22,8 +22,6 @@ from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import round_sum
 from headcheck.properties.violations.violation import head_check
 
-COSTING_NOTHING = ("passed", "not_asked")
-
 
 def render(book: Gradebook) -> ExportedFiles:
     """Return a file for every student; `score` includes overrides, and the tests are as graded."""
@@ -86,7 +84,7 @@ def _make_test(result: ExerciseResult, p: PropertyRecord, number: int) -> dict[s
         "number": str(number),
         "score": p.points,
         "max_score": p.max_points,
-        "status": "passed" if p.status in COSTING_NOTHING else "failed",
+        "status": "passed" if p.status == "passed" else "failed",
         "output": sanitise(p.message),
         "tags": [result.exercise, p.group, p.status],
         "visibility": "visible",

@@ -16,6 +16,7 @@ from headcheck.grader.course.marks import list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import NOT_JUDGED
 from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.properties.violations.violation import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class GradebookRow:
     """the same in words, such as `10 % late`"""
     overridden: bool
     status: str
+    not_asked: int
+    """how many checks there was no time for, or not on all inputs"""
     diagnosis: str
     attempt: int
     late: bool
@@ -89,6 +92,7 @@ def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
         penalty=each.penalty,
         overridden=each.override is not None,
         status=each.status,
+        not_asked=sum(p.status == Status.NOT_ASKED for p in each.record.properties),
         diagnosis=" ".join(found.name for found in each.record.diagnosis),
         attempt=each.attempt,
         late=each.late,

@@ -37,7 +37,8 @@ COMPOSED: tuple[tuple[str, ...], ...] = (
     ("a call in training with {sizes}",),
     # why a check was not tried
     (", because this is not supported",),
-    ("for lack of time, which costs no points",),
+    ("for lack of time, so it earns no points",),
+    ("for lack of time on some inputs, so it earns a part of the points",),
     # sizes
     ("{sizes} an outlier token {rest}",),
     ("{sizes} a token of zeros {rest}",),

@@ -8,13 +8,17 @@ has its own limit, because a large but honest file takes long to read, and every
 again. Importing modules has its own limit, too, because a large library takes long to import, and
 that is nobody's mistake.
 
+The time of a request is that of its calls: a request that makes 32 calls may take 32 times as long
+as one call. So many calls that end are never taken for one that does not.
+
 Only time that the submission itself used counts (`grader.sandbox.timing`): a verdict must not
 depend on what else the machine is doing. After a call that uses up its time, later calls get less
 time, and after a few such calls no more are made. This bounds the cost of endless loops. Sleeping
 is bounded by the total idle time, however many calls it is spread over.
 
 A submission is not wrong if each of its calls ends but all of them together use up the file's time.
-It loses no points for checks that could not be made (`Status.NOT_ASKED`).
+But what was not asked (`Status.NOT_ASKED`) earns nothing: otherwise an answer could use up its time
+to hide what is wrong.
 
 A file has a budget for each purpose, within the same limits. So neither a search nor a second
 attempt without unwanted biases takes anything from the time for the first verdicts.
@@ -22,7 +26,7 @@ attempt without unwanted biases takes anything from the time for the first verdi
 
 from dataclasses import dataclass
 from enum import Enum
-from math import ceil
+from math import ceil, inf
 
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.limits import Limits
@@ -93,12 +97,7 @@ class Budget:
         if text := self._describe_overrun(op, limits) or self._describe_endless(limits):
             raise BudgetExhausted(Status.TIMED_OUT, text)
         if text := self._describe_total(limits):
-            raise self.describe_end(text)
-
-    def describe_end(self, text: str) -> BudgetExhausted:
-        """Return the exception, with `text`, that ends the grading when all time is used up."""
-        status = Status.TIMED_OUT if self.endless else Status.NOT_ASKED
-        return BudgetExhausted(status, text)
+            raise BudgetExhausted(Status.NOT_ASKED, text)
 
     @property
     def endless(self) -> int:
@@ -135,8 +134,8 @@ class Budget:
             return f"used more than {limits.cpu_s} s of processor time"
         return ""
 
-    def compute_timeout(self, op: str, limits: Limits) -> float:
-        """Return how many seconds of the submission's own time a request may take."""
+    def compute_timeout(self, op: str, limits: Limits, calls: int = 1) -> float:
+        """Return how many seconds of its own time a request with so many calls may take."""
         if op == READ_REQUEST:
             return limits.read_s - self.read_s
         if op == IMPORT_REQUEST:
@@ -146,16 +145,23 @@ class Budget:
             return min(
                 limits.call_s * BATCH_CALL_FRACTION, limits.total_s * BATCH_TOTAL_FRACTION, left
             )
-        return min(self._compute_call_timeout(limits), left)
+        return min(self._compute_call_timeout(limits) * calls, left)
+
+    def compute_idle_timeout(self, op: str, limits: Limits) -> float:
+        """Return during how many seconds of a request the submission may sleep."""
+        if op in (READ_REQUEST, IMPORT_REQUEST):
+            return inf
+        # A submission that sleeps has short last calls; one that does not keeps all of `idle_s`.
+        return max(limits.idle_s - self.idle_s, limits.call_s / 2)
 
     def _compute_call_timeout(self, limits: Limits) -> float:
-        # A submission that sleeps has short last calls; one that does not keeps all of `idle_s`.
-        idle = max(limits.idle_s - self.idle_s, limits.call_s / 2)
         divisor: int = OVERRUN_DIVISOR**self.endless
-        return min(limits.call_s / divisor, idle)
+        return limits.call_s / divisor
 
-    def charge(self, op: str, limits: Limits, used: RequestTime, *, late: bool) -> None:
-        """Charge the time of a request; `late` says whether it was aborted."""
+    def charge(
+        self, op: str, limits: Limits, used: RequestTime, *, late: bool, calls: int = 1
+    ) -> None:
+        """Charge the time of a request of so many calls; `late` says whether it was aborted."""
         if op == READ_REQUEST:
             self.read_s += used.own
             self.reading_cpu_s += used.own
@@ -165,16 +171,18 @@ class Budget:
         else:
             # A batch that is late was too much to ask for at once.
             late = late and op not in UNTIMED_REQUESTS
-            self.overruns += op not in LOAD_REQUESTS and self._has_overrun(limits, used, late=late)
+            counted = op not in LOAD_REQUESTS
+            self.overruns += counted and self._has_overrun(limits, used, late=late, calls=calls)
             self.total_s += used.own
             self.idle_s += used.idle
 
-    def _has_overrun(self, limits: Limits, used: RequestTime, *, late: bool) -> bool:
+    def _has_overrun(self, limits: Limits, used: RequestTime, *, late: bool, calls: int) -> bool:
         """Whether a call used up its own time, and not just what others had left of the total."""
-        left = limits.total_s - self.total_s
-        cut_short = left < self._compute_call_timeout(limits) and used.idle < used.own / 2
+        left, most = limits.total_s - self.total_s, self._compute_call_timeout(limits) * calls
+        cut_short = left < most and used.idle < used.own / 2
         # Threads may use up all processor time before a call is late.
-        return (late and not cut_short) or used.own > min(limits.call_s, limits.cpu_s / 2)
+        most = min(limits.call_s, limits.cpu_s / 2) * calls
+        return (late and not cut_short) or used.own > most
 
     def start_process(self, limits: Limits, size: int) -> int:
         """Reset the current process's counts, and return the processor time of a new one.

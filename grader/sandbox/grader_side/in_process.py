@@ -4,6 +4,7 @@ This is used on macOS and Windows, and for GPUs. The verdicts are the same as in
 there is no boundary, and the only limit is on the total processor time of all calls.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,8 +35,9 @@ class InProcessRunner(InProcessChannel):
         meta: Mapping[str, Any],
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
+        idle: float = math.inf,
     ) -> Message:
-        """Make one request; `within` is ignored, since a call cannot be interrupted here."""
+        """Make one request without a limit, since a call cannot be interrupted here."""
         began = time.thread_time()
         try:
             return super().request(op, meta, tensors)

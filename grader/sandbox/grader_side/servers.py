@@ -6,6 +6,7 @@ is killed, and the submission fails the property.
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 from torch import Tensor
 
-from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox import operations, wire
 from headcheck.grader.sandbox.grader_side import launch
 from headcheck.grader.sandbox.grader_side.launch import (
     ForkedProcess,
@@ -65,9 +66,11 @@ class MachineBusy(SandboxError):
 class TooSlow(SubmissionFailed):
     """A call used up its time."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, calls: int = 1) -> None:
         text = f"took more than {seconds:g} s for one call: is there an endless loop?"
-        super().__init__(Status.TIMED_OUT, text)
+        if calls > 1:
+            text = f"took more than {seconds:g} s for {calls} calls"
+        super().__init__(Status.TIMED_OUT if calls == 1 else Status.NOT_ASKED, text)
 
 
 class ProcessorTimeUsedUp(SubmissionFailed):
@@ -224,17 +227,19 @@ class ChildChannel:
         meta: Mapping[str, Any],
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
+        idle: float = math.inf,
     ) -> Message:
         """Make one request, with a limit in seconds, by default that of a call.
 
-        Raises SubmissionFailed, of which TooSlow is one, and MachineBusy.
+        During `idle` of these seconds the child may sleep. Raises SubmissionFailed, of which
+        TooSlow is one, and MachineBusy.
         """
         self.last_request_time = NO_TIME
         if self.closed:
             raise SubmissionFailed(Status.CRASHED, "the process had ended before")
         self.count += 1
         timeout = self.limits.call_s if within is None else within
-        self.timer.begin(timeout)
+        self.timer.begin(timeout, idle)
         fd, wait_more = self.socket.fileno(), self.timer.wait_more
         max_header = wire.MAX_HEADER if op in LONG_HEADERS else wire.SHORT_HEADER
         try:
@@ -242,7 +247,7 @@ class ChildChannel:
             reply = wire.read(fd, wait_more, self.limits.reply, max_header)
         except TimeoutError:
             self.close()
-            raise TooSlow(timeout) from None
+            raise TooSlow(min(timeout, idle), operations.count_calls(op, meta)) from None
         except OutOfPatience:
             self.close()
             raise MachineBusy("its process got too little processor time to answer") from None

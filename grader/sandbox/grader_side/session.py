@@ -13,7 +13,12 @@ from headcheck.grader.reading.edits import Edit
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.submission import NO_SIBLINGS, Siblings
 from headcheck.grader.sandbox import operations
-from headcheck.grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget, Purpose
+from headcheck.grader.sandbox.grader_side.budget import (
+    IMPORT_REQUEST,
+    Budget,
+    BudgetExhausted,
+    Purpose,
+)
 from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory
 from headcheck.grader.sandbox.grader_side.servers import (
     MachineBusy,
@@ -71,6 +76,7 @@ class SubmissionChannel(Protocol):
         meta: Mapping[str, Any],
         tensors: NamedTensors = (),
         within: float | None = None,
+        idle: float = ...,
     ) -> Message:
         """Send a request and return its reply within a time. Raises SubmissionFailed, TooSlow."""
 
@@ -118,6 +124,16 @@ class Session:
     def budget(self) -> Budget:
         """The budget from which this session takes its time."""
         return self.budgets[self.purpose]
+
+    @property
+    def used_s(self) -> float:
+        """The seconds that calls have used so far, as in `CallClock`."""
+        return self.budget.total_s
+
+    @property
+    def call_s(self) -> float:
+        """The seconds that one call may take."""
+        return self.limits.call_s
 
     def read_outline(self) -> Mapping[str, Any]:
         """Read the outline of the submission, without running it. Raises SubmissionFailed."""
@@ -218,7 +234,7 @@ class Session:
             self.budget.require_available(op, self.limits)  # raises a more specific error
             raise
         except ProcessorTimeUsedUp as used_up:
-            raise self.budget.describe_end(used_up.message) from None
+            raise BudgetExhausted(Status.NOT_ASKED, used_up.message) from None
         self.budget.reply_bytes += reply.size
         if self.budget.reply_bytes > self.limits.replies:
             self.child.close()
@@ -233,16 +249,17 @@ class Session:
     def _request_timed(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> Message:
         """Send a request and charge its time to the budget. Raises SubmissionFailed."""
         assert self.child is not None, "request() has looked"
-        late = False
+        late, calls = False, operations.count_calls(op, meta)
+        within = self.budget.compute_timeout(op, self.limits, calls)
+        idle = self.budget.compute_idle_timeout(op, self.limits)
         try:
-            return self.child.request(
-                op, meta, tensors, self.budget.compute_timeout(op, self.limits)
-            )
+            return self.child.request(op, meta, tensors, within, idle)
         except TooSlow:
             late = True
             raise
         finally:
-            self.budget.charge(op, self.limits, self.child.last_request_time, late=late)
+            used = self.child.last_request_time
+            self.budget.charge(op, self.limits, used, late=late, calls=calls)
 
     def close(self) -> None:
         """End the child."""

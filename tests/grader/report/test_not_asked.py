@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.grader.course import dashboard
 from headcheck.grader.course.export import github as github_export
-from headcheck.grader.course.export import gradescope, junit, prairielearn
+from headcheck.grader.course.export import gradescope, junit, plain, prairielearn
 from headcheck.grader.course.export.gradebook import Gradebook
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
@@ -30,10 +30,10 @@ from tests.grader.report.records import (
 )
 
 WHY = "its calls take too long on inputs this large"
-SAID = f"1 check was not tried for lack of time, which costs no points: {WHY}"
+SAID = f"1 check was not tried for lack of time, so it earns no points: {WHY}"
 LATE = PropertyRecord(
-    EQUATION, EQUATION, "values", "not_asked", 2.0, 2.0,
-    f"Not tried for lack of time, which costs no points: {WHY}",
+    EQUATION, EQUATION, "values", "not_asked", 0.0, 2.0,
+    f"Not tried for lack of time, so it earns no points: {WHY}",
 )  # fmt: skip
 SLOW = make_submission(make_property(SHAPE, "contract"), LATE, status="not_asked")
 BUSY = make_submission(
@@ -69,7 +69,7 @@ def test_it_is_no_failure_and_the_reason_is_said() -> None:
     assert find_first_failure(SLOW) is None and describe_outcome(SLOW) == (SAID,)
     assert SAID in " ".join(text.render(make_report(SLOW)).split())
     page = html.render_page(SLOW, make_report(SLOW))
-    assert "Not tried for lack of time, which costs no points" in page
+    assert "Not tried for lack of time, so it earns no points" in page
     assert '<span aria-hidden="true">…</span> not asked' in page
 
 
@@ -79,10 +79,12 @@ def test_a_student_is_told_why_at_every_level_with_messages(level: FeedbackLevel
     assert told.status == "not_asked" and describe_outcome(told) == (SAID,)
 
 
-def test_exports_hold_nothing_against_it() -> None:
+def test_exports_say_that_it_was_not_asked() -> None:
     result = make_result()
-    assert github_export.make_result([result])["status"] == "pass"
-    assert [t["status"] for t in gradescope.make_results([result])["tests"]] == ["passed"] * 2
+    assert github_export.make_result([result])["status"] == "fail"
+    assert [t["status"] for t in gradescope.make_results([result])["tests"]] == ["passed", "failed"]
+    [row] = plain.make_table(Gradebook("week 1", (result,)))[1]
+    assert (row["status"], row["not_asked"]) == ("not_asked", 1)
     [suite] = junit.render(Gradebook("week 1", (result,))).files.values()
     assert b'failures="0" errors="0" skipped="1"' in suite
     assert dashboard.rank_properties([result]) == []

@@ -1,6 +1,7 @@
 """One budget for a file: what counts against it, and what is said when it is used up."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import pytest
 from torch import Tensor
 
 from headcheck.grader.grading import grade, ungraded
+from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.budget import Budget, BudgetExhausted
 from headcheck.grader.sandbox.grader_side.servers import TooSlow
 from headcheck.grader.sandbox.grader_side.session import Session
@@ -83,7 +85,40 @@ def test_what_others_left_of_the_total_is_no_overrun() -> None:
 def test_threads_that_use_up_the_time_of_a_call_overrun() -> None:
     """Sixteen of them use a minute of processor time in four seconds."""
     budget = charged(("forward", RequestTime(own=60.0), False))
-    assert budget.describe_end("").status is Status.TIMED_OUT
+    assert budget.endless == 1
+
+
+def test_a_request_may_take_the_time_of_all_its_calls() -> None:
+    budget, many = charged(), {"times": 32}
+    calls = operations.count_calls("forward", many)
+    assert (calls, budget.compute_timeout("forward", LIMITS, calls)) == (32, LIMITS.total_s)
+    budget.charge("forward", LIMITS, RequestTime(own=32 * 0.9), late=False, calls=calls)
+    assert budget.endless == 0
+    budget.charge("forward", LIMITS, RequestTime(own=91.2), late=True, calls=calls)
+    assert budget.endless == 0, "it used up the total, and no call its own time"
+    said = used_up(budget)
+    assert said is not None and said.status is Status.NOT_ASKED
+
+
+@pytest.mark.parametrize(
+    ("op", "meta", "calls"),
+    [
+        ("forward", {"times": 70}, 70),
+        ("evaluate", {}, 1),
+        ("compute_vjp", {"times": 2}, 2),
+        ("decode", {"after": [-1, 0, 1]}, 3),
+        ("run_series", {"passes": [{"backward": [0]}, {"backward": [0, 1]}]}, 5),
+        ("overwrite_results", {}, 3),
+    ],
+)
+def test_the_calls_of_a_request_are_counted(op: str, meta: dict[str, Any], calls: int) -> None:
+    assert operations.count_calls(op, meta) == calls
+
+
+def test_many_calls_that_take_too_long_are_not_called_endless() -> None:
+    one, many = TooSlow(10.0), TooSlow(15.0, 32)
+    assert one.status is Status.TIMED_OUT and "endless" in one.message
+    assert (many.status, many.message) == (Status.NOT_ASKED, "took more than 15 s for 32 calls")
 
 
 def test_imports_and_batches_do_not_overrun() -> None:
@@ -120,7 +155,8 @@ def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
 def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
     budget, cost, asked = charged(), 0.0, "run_batch"
     while used_up(budget) is None:
-        patience = budget.compute_timeout(asked, LIMITS)
+        idle = budget.compute_idle_timeout(asked, LIMITS)
+        patience = min(budget.compute_timeout(asked, LIMITS), idle)
         slept = min(nap * 9 if asked == "run_batch" else nap, patience)
         budget.charge(asked, LIMITS, RequestTime(slept, slept), late=slept == patience)
         if slept == patience:
@@ -198,6 +234,7 @@ class Slow:
         meta: Mapping[str, Any],
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
+        idle: float = math.inf,
     ) -> Message:
         self.asked.append((op, within))
         if self.late and op == "forward":
