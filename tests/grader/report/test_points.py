@@ -28,7 +28,7 @@ from headcheck.grader.report.rounding import (
     round_sum,
     share_out,
 )
-from headcheck.properties.property import Verdict
+from headcheck.properties.property import PropertyGroup, Verdict
 from headcheck.properties.violations.violation import Status
 
 EXERCISE = BY_SLUG["causal_attention"]
@@ -289,3 +289,29 @@ def test_of_a_class_judged_as_what_it_is_only_rounding_is_new() -> None:
     again = score_again(record, None, None, 1)
     assert again.properties == record.properties
     assert again.score == int(again.score) < again.max_score
+
+
+def test_what_was_not_asked_earns_the_share_that_was_asked() -> None:
+    verdicts = [Verdict(prop, Status.PASSED) for prop in EXERCISE.properties]
+    full = award_points(EXERCISE, verdicts, None)
+    for number, verdict in enumerate(verdicts):
+        for asked in (0.0, 0.25):
+            late = replace(verdict, status=Status.NOT_ASKED, asked=asked)
+            earned = award_points(
+                EXERCISE, [*verdicts[:number], late, *verdicts[number + 1 :]], None
+            )
+            assert earned[number] == pytest.approx(full[number] * asked * (earned[number] > 0))
+            assert sum(earned) <= sum(full) - full[number] * (1 - asked) + 1e-9
+
+
+def test_a_group_that_was_hardly_asked_earns_at_most_its_share() -> None:
+    """Checks that could not be tried count like the rest, and most of the rest was not asked."""
+    names = {prop.name: prop for prop in EXERCISE.properties}
+    group = [p for p in names.values() if p.group is PropertyGroup.GRADIENTS]
+    verdicts = [Verdict(prop, Status.PASSED) for prop in names.values() if prop not in group]
+    first, second, *rest = group
+    few = [Verdict(first, Status.PASSED), Verdict(second, Status.NOT_TRIED)]
+    late = [Verdict(prop, Status.NOT_ASKED, asked=0.0) for prop in rest]
+    earned = award_points(EXERCISE, [*verdicts, *few, *late], None)
+    whole = EXERCISE.get_points(PropertyGroup.GRADIENTS)
+    assert sum(earned[-len(group) :]) <= whole * 2 / len(group)
