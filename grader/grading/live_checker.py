@@ -53,10 +53,11 @@ class LiveChecker:
 
         The property is checked again if the process was ended from outside during the check.
         """
-        tried, left = 0, self._fit_to_speed(prop, cases)
+        # What has no smaller size, such as a count of weights, may be quick all the same.
+        tried, left = 0, self._fit_to_speed(prop, cases) or sorted(cases, key=estimate_work)[:1]
         if left and (broken := self._look_ahead(prop, max(left, key=estimate_work))):
             return broken
-        left = self._fit_to_speed(prop, left)
+        left = self._fit_to_speed(prop, left) or left[:1]
         while left:
             verdict, used = self._check_timed(prop, left)
             if _is_statistical(verdict):

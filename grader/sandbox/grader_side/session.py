@@ -228,13 +228,16 @@ class Session:
         """
         self.budget.require_available(READ.name if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
+        endless = self.budget.endless
         try:
             reply = self._request_timed(op, meta, tensors)
         except TooSlow:
             self.budget.require_available(op, self.limits)  # raises a more specific error
             raise
         except ProcessorTimeUsedUp as used_up:
-            raise BudgetExhausted(Status.NOT_ASKED, used_up.message) from None
+            alone = self.budget.endless > endless  # threads used up all of it in one call
+            status = Status.TIMED_OUT if alone else Status.NOT_ASKED
+            raise BudgetExhausted(status, used_up.message) from None
         self.budget.reply_bytes += reply.size
         if self.budget.reply_bytes > self.limits.replies:
             self.child.close()
