@@ -306,7 +306,7 @@ def check_in_order(
             blocked_by = next(p for p in broken if p.about and any(map(p.about.is_in, cases)))
         if blocked_by is None:
             verdict = check(prop, left)
-            if verdict.status is Status.NOT_ASKED:
+            if verdict.status is Status.NOT_ASKED and left:
                 verdict = replace(verdict, asked=verdict.cases_tried / len(left))
         else:
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)

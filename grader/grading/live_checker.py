@@ -53,11 +53,12 @@ class LiveChecker:
 
         The property is checked again if the process was ended from outside during the check.
         """
-        # What has no smaller size, such as a count of weights, may be quick all the same.
-        tried, left = 0, self._fit_to_speed(prop, cases) or sorted(cases, key=estimate_work)[:1]
-        if left and (broken := self._look_ahead(prop, max(left, key=estimate_work))):
+        if not cases:
+            return Verdict(prop, Status.PASSED)
+        tried, left = 0, self._select_cases(prop, cases)
+        if (broken := self._look_ahead(prop, max(left, key=estimate_work))) is not None:
             return broken
-        left = self._fit_to_speed(prop, left) or left[:1]
+        left = self._select_cases(prop, left)
         while left:
             verdict, used = self._check_timed(prop, left)
             if _is_statistical(verdict):
@@ -124,6 +125,13 @@ class LiveChecker:
         """If a case has large inputs, use only smaller inputs from now on."""
         if is_large(case):
             self.most_work = estimate_work(case) // LESS
+
+    def _select_cases(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
+        """Return cases that fit the speed of an answer, or else the smallest one.
+
+        What has no smaller size, such as a comparison of initial weights, may be quick anyway.
+        """
+        return self._fit_to_speed(prop, cases) or sorted(cases, key=estimate_work)[:1]
 
     def _fit_to_speed(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
         """Return cases that a slow answer can compute in time: replace cases that are too large."""
