@@ -27,7 +27,6 @@ from headcheck.grader.reading.notebook_lines import find_file_line
 from headcheck.grader.reading.submission import SubmissionNotFound, UnreadableSubmission
 from headcheck.grader.report.course_file import NO_COURSE_FILE, CourseFile
 from headcheck.grader.report.feedback import Feedback, redact_report
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import (
     ErrorRecord,
     Report,
@@ -196,7 +195,6 @@ def watch_file(
     trusted: bool = False,
     verbose: bool = False,
     ahead: Zygote | None = None,
-    language: Language = ENGLISH,
 ) -> int:
     """Check a file now and whenever it is saved, until Ctrl-C or a closed output.
 
@@ -217,7 +215,7 @@ def watch_file(
                 report = redact_report(
                     build_report(records, server.isolation_level, settings.seed), telling
                 )
-                _show_next(report, form, language, first=code is None, verbose=verbose)
+                _show_next(report, form, first=code is None, verbose=verbose)
                 code = compute_exit_code(report)
                 if terminal.is_reader_gone():
                     break
@@ -229,16 +227,14 @@ def watch_file(
     return code
 
 
-def _show_next(
-    report: Report, form: str, language: Language, *, first: bool, verbose: bool
-) -> None:
+def _show_next(report: Report, form: str, *, first: bool, verbose: bool) -> None:
     """Show a report in place of the last one on a terminal, and below it elsewhere."""
     console = Console()
     if console.is_terminal:
         console.clear()
     elif not first and form != "json":
         click.echo()
-    show_report(report, form, verbose=verbose, language=language)
+    show_report(report, form, verbose=verbose)
 
 
 def _record_missing(path: str, problem: str) -> SubmissionRecord:
@@ -255,9 +251,7 @@ def _record_missing(path: str, problem: str) -> SubmissionRecord:
     )
 
 
-def render_report(
-    report: Report, form: str, *, verbose: bool = False, language: Language = ENGLISH
-) -> str:
+def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
     """Return the report as text, JSON, one HTML page or commands of a GitHub workflow.
 
     Only text is collapsed, unless `verbose` is set; a log has room for everything.
@@ -268,13 +262,13 @@ def render_report(
         case "html":
             from headcheck.grader.report.render import html  # templates take a while to import
 
-            return html.render_all(report, Occasion(day=date.today()), language=language)
+            return html.render_all(report, Occasion(day=date.today()))
         case "github":
             from headcheck.grader.report.render import github
 
-            return github.render(report, _find_file_line, language)
+            return github.render(report, _find_file_line)
         case _:
-            return text.render(report, "" if verbose else MORE, language)
+            return text.render(report, "" if verbose else MORE)
 
 
 def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | None:
@@ -287,33 +281,29 @@ def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | Non
         return None
 
 
-def show_report(
-    report: Report, form: str, *, verbose: bool = False, language: Language = ENGLISH
-) -> None:
+def show_report(report: Report, form: str, *, verbose: bool = False) -> None:
     """Write the report to standard output, in colour if that is a terminal."""
     console = Console()
     if form == "text" and console.is_terminal:
-        text.print_to(console, report, "" if verbose else MORE, language)
+        text.print_to(console, report, "" if verbose else MORE)
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
         encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
-        shown = render_report(report, form, verbose=verbose, language=language)
+        shown = render_report(report, form, verbose=verbose)
         click.echo(shown.encode(encoding, "replace"), nl=False)
 
 
-def show_grades(report: Report, language: Language = ENGLISH) -> None:
+def show_grades(report: Report) -> None:
     """Write the table of grades to standard output, in colour if that is a terminal."""
     console = Console()
     if console.is_terminal:
-        text.print_grades_to(console, report, language)
+        text.print_grades_to(console, report)
     else:
-        shown = text.render_grades(report, language)
+        shown = text.render_grades(report)
         click.echo(shown.encode(sys.stdout.encoding, "replace"), nl=False)
 
 
-def write_report(
-    report: Report, out: Path, day: date | None = None, language: Language = ENGLISH
-) -> Path:
+def write_report(report: Report, out: Path, day: date | None = None) -> Path:
     """Write report.json, index.html and a page for every submission; return the index's path.
 
     The pages show `day`, by default today. Raises WriteError.
@@ -323,17 +313,17 @@ def write_report(
     occasion = Occasion(day=day or date.today())
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
-    for name, page in html.render_pages(report, occasion=occasion, language=language).items():
+    for name, page in html.render_pages(report, occasion=occasion).items():
         files.write(out / name, page.encode())
     index = out / "index.html"
     files.write(index, html.render_index(report, occasion).encode())
     return index
 
 
-def save_report(report: Report, out: Path, language: Language = ENGLISH) -> str:
+def save_report(report: Report, out: Path) -> str:
     """Write a report into a folder; return the problem if that fails."""
     try:
-        write_report(report, out, language=language)
+        write_report(report, out)
     except WriteError as problem:
         return str(problem)
     return ""

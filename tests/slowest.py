@@ -4,14 +4,15 @@ Seconds are those of JUnit's file: of each test with its fixtures, on whatever e
 """
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from xml.etree import ElementTree
 
 
-def add_up(report: Path) -> tuple[Counter[str], Counter[str]]:
+def add_up(report: Path) -> tuple[dict[str, float], Counter[str]]:
     """Return the seconds and the number of tests of each file of a JUnit report."""
-    seconds, tests = Counter[str](), Counter[str]()
+    seconds: dict[str, float] = defaultdict(float)
+    tests = Counter[str]()
     for case in ElementTree.parse(report).iter("testcase"):
         names = case.get("classname", "").split(".")
         last = next((i for i, name in enumerate(names) if name.startswith("test_")), len(names) - 1)
@@ -24,8 +25,9 @@ def add_up(report: Path) -> tuple[Counter[str], Counter[str]]:
 def show(report: Path, most: int) -> str:
     """Return a table of the slowest files, the slowest first."""
     seconds, tests = add_up(report)
+    slowest = sorted(seconds.items(), key=lambda each: -each[1])
     lines = [f"{sum(tests.values())} tests took {sum(seconds.values()):.0f} s of one process"]
-    lines += [f"{took:8.1f} s {tests[path]:6}  {path}" for path, took in seconds.most_common(most)]
+    lines += [f"{took:8.1f} s {tests[path]:6}  {path}" for path, took in slowest[:most]]
     return "\n".join(lines) + "\n"
 
 

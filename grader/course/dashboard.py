@@ -13,7 +13,6 @@ from datetime import date
 from headcheck.grader.course.export.gradebook import Gradebook, format_number, hide_students
 from headcheck.grader.course.marks import MarkedCriterion, format_mark, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
-from headcheck.grader.report.languages import SOURCE, get_language
 from headcheck.grader.report.records import Report, SubmissionRecord
 from headcheck.grader.report.render import html
 from headcheck.grader.report.render.heading import Occasion, make_heading
@@ -99,9 +98,8 @@ def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict
     book = replace(book, results=tuple(each for each in book.results if not each.is_absent))
     report = Report(1, version, tuple(each.record for each in book.results))
     said = [_view_decisions(each) for each in book.results]
-    language = get_language(next((each.language for each in book.results), SOURCE))
     occasion = Occasion(book.run, day)
-    return html.render_pages(report, _label_results(book), occasion, said, language)
+    return html.render_pages(report, _label_results(book), occasion, said)
 
 
 def _view_decisions(result: ExerciseResult) -> html.DecisionsView:

@@ -12,7 +12,6 @@ from headcheck.grader.course.intake.roster import Roster, Student, normalise_id
 from headcheck.grader.report.course_file import CourseFile
 from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.groups import AloneRule, GroupSettings
-from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.rubric import Rubric, Rubrics
 
 
@@ -28,15 +27,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The deadline, the groups, the rubrics and the language of a run."""
+    """The deadline, the groups and the rubrics of a run."""
 
     deadline: Deadline | None = None
     groups: tuple[Group, ...] = ()
     alone: AloneRule = AloneRule.GROUP
     rubrics: Rubrics = field(default_factory=dict)
     """what people mark by hand, by exercise"""
-    language: str = SOURCE
-    """the code of the language in which students read"""
     refused: tuple[str, ...] = ()
     """what the course file says of teams and cannot count, a line each"""
 
@@ -64,7 +61,7 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
         deadline = replace(deadline, extensions=tuple(found))
     rubrics = {slug: _find_weighted(each, roster) for slug, each in rules.rubrics.items()}
     said = tuple(refused.values())
-    return Policy(deadline, groups, rules.groups.alone, rubrics, rules.language, said)
+    return Policy(deadline, groups, rules.groups.alone, rubrics, said)
 
 
 def _refuse_teams(

@@ -21,7 +21,6 @@ from headcheck.grader.course.store.records import Comment, GradedFile, Mark, Ove
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
-from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.points import scale_record
 from headcheck.grader.report.records import (
     DAMAGED_KIND,
@@ -76,8 +75,6 @@ class ExerciseResult:
     """the student's group"""
     handed_in_by: str = ""
     """the id under which the work was handed in: the student's own, or another one of the group"""
-    language: str = SOURCE
-    """the code of the language in which the student reads"""
 
     @property
     def earned(self) -> float:
@@ -196,7 +193,7 @@ def compute_results(
     kept = {k: v for k, v in best.items() if k[1] or k[0] not in answered}
     said, decided = list(comments), overrides or {}
     results = [_make_result(v, k, membership, decided.get(k), said) for k, v in kept.items()]
-    told = [replace(each, language=policy.language) for each in results]
+    told = [replace(each) for each in results]
     return sorted(told, key=rank_result)
 
 

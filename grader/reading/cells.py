@@ -173,8 +173,9 @@ def _iter_code_cells(cells: list[object]) -> Iterator[tuple[int, dict[str, objec
 def _read_shown_number(cell: dict[str, object]) -> int | None:
     """Return how many cells had been run when a cell was run last; None if it was not run."""
     number = cell.get("execution_count", cell.get("prompt_number"))
-    is_number = isinstance(number, int) and not isinstance(number, bool)
-    return number if is_number and 0 < number <= MAX_SHOWN_NUMBER else None
+    if not isinstance(number, int) or isinstance(number, bool):
+        return None
+    return number if 0 < number <= MAX_SHOWN_NUMBER else None
 
 
 def _is_empty(cell: dict[str, object]) -> bool:

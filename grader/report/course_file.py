@@ -35,7 +35,6 @@ from headcheck.exercises.toml_lines import Place, Table, parse, read_text
 from headcheck.grader.report.deadlines import Deadline, read_deadlines
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
 from headcheck.grader.report.groups import NO_GROUPS, GroupSettings, read_groups
-from headcheck.grader.report.languages import SOURCE, UnknownLanguage, find_language
 from headcheck.grader.report.points import SLIP, Points, list_groups
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import (
@@ -57,7 +56,7 @@ from headcheck.properties.terms.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
 KEYS = (
-    *("round", "total", "feedback", "language", "thorough", "points", "rubric", "weights"),
+    *("round", "total", "feedback", "thorough", "points", "rubric", "weights"),
     *("deadlines", "groups", "teams", "alone"),
 )
 MAX_BYTES = 1 << 16
@@ -84,8 +83,6 @@ class CourseFile:
     """what the change that undoes a slip costs, in percent of the points"""
     feedback: Feedback | None = None
     """None if the file does not set it"""
-    language: str = SOURCE
-    """the code of the language in which students read"""
     depth: Depth | None = None
     """how much is asked in exercises that are not `thorough`; None if the file does not set it"""
     thorough: frozenset[str] = frozenset()
@@ -146,7 +143,6 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         slip=_read_slip(table.get("points"), place.enter("points")),
         rounding=_read_step(table.get("round", HUNDREDTH), place.enter("round")),
         feedback=feedback,
-        language=_read_language(table.get("language", SOURCE), place.enter("language")),
         depth=None if thorough is None else Depth.THOROUGH if thorough is True else Depth.USUAL,
         thorough=thorough if isinstance(thorough, frozenset) else frozenset(),
         rubrics=_read_rubrics(table, place, exercise),
@@ -177,6 +173,8 @@ def _scale(
 def _explain_unknown_key(key: str) -> str:
     if key in BY_SLUG:
         return f"there is no key {key!r}; points are in a table [points.{key}]"
+    if key == "language":
+        return "there is no key 'language' any more: reports are in English"
     return f"there is no key {key!r}; {suggest(key, KEYS)}"
 
 
@@ -187,15 +185,6 @@ def _read_step(value: object, place: Place) -> float:
     if problem := explain_bad_step(step):
         raise place.fail(problem)
     return step
-
-
-def _read_language(value: object, place: Place) -> str:
-    if not isinstance(value, str):
-        raise place.fail_type(value, 'the code of a language, as in "de"')
-    try:
-        return find_language(value).code
-    except UnknownLanguage as problem:
-        raise place.fail(str(problem)) from None
 
 
 def _read_points(value: object, place: Place, exercise: Exercise | None) -> Points | None:

@@ -17,14 +17,12 @@ from headcheck.grader.ui.options import (
     SEED_RANGE,
     bind_option,
     by_hand_option,
-    choose_language,
     course_option,
     device_option,
     examples_option,
     exercise_option,
     feedback_option,
     format_option,
-    language_option,
     limits_options,
     load_course_file,
     own_course_option,
@@ -42,7 +40,6 @@ from headcheck.grader.ui.user_errors import is_user_error
 from headcheck.grader.ui.verify_command import verify
 
 if TYPE_CHECKING:
-    from headcheck.grader.report.languages.language import Language
     from headcheck.grader.report.records import Report
     from headcheck.grader.sandbox.grader_side.launch import Zygote
 
@@ -105,7 +102,6 @@ def cli() -> None:
 @thorough_option
 @search_option
 @feedback_option
-@language_option
 @verbose_option
 @examples_option
 @course_commands.course_options
@@ -117,7 +113,6 @@ def grade(
     out: Path | None,
     course_file: Path | None,
     feedback: str | None,
-    language: str | None,
     seed: int | None,
     search: str | None,
     verbose: bool,
@@ -147,7 +142,6 @@ def grade(
         rules = load_course_file(course_file, asked)
         settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
         level = parse_feedback(feedback) or rules.feedback
-        spoken = choose_language(language, rules)
         if out is not None:
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
@@ -158,21 +152,21 @@ def grade(
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server, shared=True)
             report = redact_report(complete, level)
     kept = "" if course is None else ", and the store keeps it"
-    _save_and_show(report, out, form, verbose=verbose, language=spoken, kept=kept)
+    _save_and_show(report, out, form, verbose=verbose, kept=kept)
     sys.exit(run.compute_exit_code(report))
 
 
 def _save_and_show(
-    report: "Report", out: Path | None, form: str, *, verbose: bool, language: "Language", kept: str
+    report: "Report", out: Path | None, form: str, *, verbose: bool, kept: str
 ) -> None:
     """Save a report, and print its grades; print all of it if it is wanted or cannot be saved."""
     from headcheck.grader import run
 
-    problem = "" if out is None else run.save_report(report, out, language)
+    problem = "" if out is None else run.save_report(report, out)
     if out is None or problem or verbose or form != "text":
-        run.show_report(report, form, verbose=verbose, language=language)
+        run.show_report(report, form, verbose=verbose)
     else:
-        run.show_grades(report, language)
+        run.show_grades(report)
     if problem:
         fail(f"{problem}. The report is what is printed{kept}.")
     if out is not None:
@@ -194,7 +188,6 @@ def _save_and_show(
 @thorough_option
 @search_option
 @feedback_option
-@language_option
 @verbose_option
 @examples_option
 @limits_options
@@ -205,7 +198,6 @@ def check(
     course_file: Path | None,
     watch: bool,
     feedback: str | None,
-    language: str | None,
     seed: int,
     search: str | None,
     verbose: bool,
@@ -229,15 +221,14 @@ def check(
         rules = load_course_file(course_file, asked, Path(path).parent)
         settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
         level, why_less = rules.limit(wanted)
-        spoken = choose_language(language, rules)
         if why_less:
             click.echo(f"headcheck: {why_less}", err=True)
         if watch:
-            how = {"trusted": trusted, "verbose": verbose, "ahead": server, "language": spoken}
+            how = {"trusted": trusted, "verbose": verbose, "ahead": server}
             sys.exit(run.watch_file(path, settings, form, level, **how))
         complete = run.grade_paths((path,), settings, trusted=trusted, ahead=server)
         report = redact_report(complete, level)
-    run.show_report(report, form, verbose=verbose, language=spoken)
+    run.show_report(report, form, verbose=verbose)
     sys.exit(run.compute_exit_code(report))
 
 
@@ -351,7 +342,7 @@ def gradescope(
     rules = load_course_file(course_file, exercise)
     settings = run.make_settings(exercise, rules, seed=case_seed, limits=limits, **options)
     level = parse_feedback(feedback) or rules.feedback or FULL_FEEDBACK
-    policy = Policy(language=rules.language)
+    policy = Policy()
     plan = autograder.AutograderPlan(
         manifest.build_manifest(settings, feedback=level, policy=policy), trusted
     )
@@ -379,6 +370,8 @@ def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:
         except click.exceptions.Abort:
             fail("interrupted")
         except click.ClickException as error:
+            if isinstance(error, click.NoSuchOption) and error.option_name == "--language":
+                fail("there is no option --language any more: reports are in English")
             error.show()
             sys.exit(EXIT_ERROR)
         except OSError as error:

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from headcheck.grader.report.languages import ENGLISH, SOURCE, Language, find_language
 from headcheck.grader.ui.course_options import naming_extras
 from headcheck.grader.ui.options import (
-    choose_language,
-    language_option,
     load_course_file,
     make_course_option,
 )
+from headcheck.properties.counting import choose_form
 
 if TYPE_CHECKING:
     from headcheck.exercises import Exercise
@@ -33,24 +31,21 @@ def list_() -> None:
 @click.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @make_course_option("headcheck.toml here, or of the exercise")
-@language_option
 @click.option("--checks", is_flag=True, help="List every check.")
-def show(slug: str, course_file: Path | None, language: str | None, checks: bool) -> None:
+def show(slug: str, course_file: Path | None, checks: bool) -> None:
     """Show the statement of an exercise, and the points of each group of checks."""
     from headcheck.grader.grading.infer import find_exercise
     from headcheck.grader.ui.markdown import print_markdown
 
     exercise = find_exercise(slug)
     rules = load_course_file(course_file, exercise, Path())
-    spoken = choose_language(language, rules)
-    print_markdown(describe_exercise(exercise, slug, rules.points, spoken, checks=checks))
+    print_markdown(describe_exercise(exercise, slug, rules.points, checks=checks))
 
 
 @click.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("number", type=click.IntRange(min=1), default=1)
-@language_option
-def hint(slug: str, number: int, language: str | None) -> None:
+def hint(slug: str, number: int) -> None:
     """Show hint NUMBER on an exercise, the first by default. Later hints tell more."""
     from headcheck.grader.grading.infer import TargetNotFound, find_exercise
     from headcheck.grader.ui.markdown import print_markdown
@@ -59,12 +54,11 @@ def hint(slug: str, number: int, language: str | None) -> None:
     if number > len(hints):
         raise TargetNotFound(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
     last = number == len(hints)
-    spoken = find_language(language or SOURCE)
     following = f"headcheck hint {slug} {number + 1}"
-    more = spoken.say("This was the last.")
-    more = more if last else spoken.say("The next: {command}", command=following)
-    head = spoken.say("Hint {number} of {total}", number=number, total=len(hints))
-    print_markdown(f"{head}\n\n{spoken.say(hints[number - 1])}\n\n{more}\n")
+    more = "This was the last."
+    more = more if last else f"The next: {following}"
+    head = f"Hint {number} of {len(hints)}"
+    print_markdown(f"{head}\n\n{hints[number - 1]}\n\n{more}\n")
 
 
 @click.command()
@@ -134,12 +128,10 @@ def describe_exercise(
     exercise: "Exercise",
     slug: str,
     points: "Points | None" = None,
-    language: Language = ENGLISH,
     *,
     checks: bool = False,
 ) -> str:
     """Describe an exercise and its points in Markdown; with `checks`, list each check."""
-    from headcheck.grader.report.languages.pages import read_page
     from headcheck.grader.report.points import list_groups
     from headcheck.grader.report.rounding import format_number
     from headcheck.properties.terms.group import PropertyGroup
@@ -148,33 +140,32 @@ def describe_exercise(
     for each in exercise.summaries:
         groups.setdefault(each.group, []).append(each)
     worth = list_groups(exercise, points)
-    head = f"## {language.say('What is checked')}"
-    lines = [read_page(exercise.statement.rstrip(), language), "", head, ""]
+    head = f"## {'What is checked'}"
+    lines = [exercise.statement.rstrip(), "", head, ""]
     one, many = "{group}: {points} points for {n} check", "{group}: {points} points for {n} checks"
     for group in sorted(groups, key=list(PropertyGroup).index):
-        named = {"group": language.read(group.value), "points": format_number(worth[group.value])}
-        lines.append(f"- {language.count(one, many, len(groups[group]), **named)}")
+        named = {"group": group.value, "points": format_number(worth[group.value])}
+        lines.append(f"- {choose_form(one, many, len(groups[group]), **named)}")
         if checks:
             lines += [
-                f"  - {language.read(each.claim)}{_describe_weight(exercise, each, language)}"
-                for each in groups[group]
+                f"  - {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]
             ]
     if not checks:
         text = "What each check demands: {command}"
-        lines += ["", language.say(text, command=f"headcheck show {slug} --checks")]
+        lines += ["", text.format(command=f"headcheck show {slug} --checks")]
     one = "Stuck? There is {n} hint: {command}"
     many = "Stuck? There are {n} hints: {command}"
     command = f"headcheck hint {slug}"
-    lines += ["", language.count(one, many, len(exercise.hints), command=command)]
+    lines += ["", choose_form(one, many, len(exercise.hints), command=command)]
     return "\n".join(lines) + "\n"
 
 
-def _describe_weight(exercise: "Exercise", claimed: "PropertySummary", language: Language) -> str:
+def _describe_weight(exercise: "Exercise", claimed: "PropertySummary") -> str:
     """Return a note on how else a claim affects the points."""
     if claimed.name == exercise.prerequisite_name:
-        return f" ({language.say('If not, there are no points at all.')})"
+        return f" ({'If not, there are no points at all.'})"
     if claimed.essential:
-        return f" ({language.say('If not, there are no points of this group.')})"
+        return f" ({'If not, there are no points of this group.'})"
     return ""
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from headcheck.grader.grading.search_limit import SearchLimit
     from headcheck.grader.report.course_file import CourseFile
     from headcheck.grader.report.feedback import Feedback
-    from headcheck.grader.report.languages import Language
 
 SEED_RANGE = click.IntRange(0, 2**63 - 1)
 
@@ -73,11 +72,6 @@ examples_option = click.option(
     callback=lambda _, __, wanted: wanted == "all",
     hidden=True,  # for those who read report.json: what is shown is the same
     help="Search the smallest example for the failures that are shown, or for all.",
-)
-language_option = click.option(
-    "--language",
-    metavar="CODE",
-    help="The language of the report, such as de.  [default: the course file's, or en]",
 )
 feedback_option = click.option(
     "--feedback",
@@ -173,13 +167,6 @@ def parse_feedback(word: str | None) -> "Feedback | None":
     from headcheck.grader.report import feedback
 
     return None if word is None else feedback.parse_level(word)
-
-
-def choose_language(code: str | None, course: "CourseFile") -> "Language":
-    """Return the language of `--language`, or else of the course file. Raises UnknownLanguage."""
-    from headcheck.grader.report.languages import find_language
-
-    return find_language(course.language if code is None else code)
 
 
 def check_step(step: float | None) -> float | None:

@@ -22,7 +22,6 @@ def is_user_error(error: Exception) -> bool:
     from headcheck.grader.reading.submission import SubmissionNotFound
     from headcheck.grader.report.course_file import BadCourseFile
     from headcheck.grader.report.feedback import BadFeedback
-    from headcheck.grader.report.languages import UnknownLanguage
     from headcheck.grader.run import DeviceUnavailable
     from headcheck.grader.sandbox.grader_side.servers import SandboxError
     from headcheck.grader.ui.pytest_plugin.replay import ReplayError
@@ -40,6 +39,5 @@ def is_user_error(error: Exception) -> bool:
         SandboxError,
         ReplayError,
         SubmissionNotFound,
-        UnknownLanguage,
     )
     return isinstance(error, kinds)

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Generic, TypeVar
 
 import torch
@@ -123,10 +122,16 @@ class Evidence(Generic[Algorithm]):
 
     def measure_output(self, case: Case, spread: float, compute: Algorithm) -> float:
         """Return the largest error of the output over B."""
-        attend = partial(self.attend, case=case, compute=compute)
+
+        def attend(x: Tensor, p: Parameters) -> Tensor:
+            return self.attend(x, p, case, compute)
+
         return measure_output(self.contract, case, *self.draw(case, spread), attend)
 
     def measure_gradients(self, case: Case, spread: float, compute: Algorithm) -> float:
         """Return the largest error of a gradient over its unit."""
-        attend = partial(self.attend, case=case, compute=compute)
+
+        def attend(x: Tensor, p: Parameters) -> Tensor:
+            return self.attend(x, p, case, compute)
+
         return measure_gradients(self.contract, case, *self.draw(case, spread), attend)

@@ -148,9 +148,12 @@ def test_turning_in_float32_is_as_exact_as_tables_of_float32() -> None:
 
 def test_far_tokens_are_compared_with_every_softmax() -> None:
     """Exp(s - lse) rounds lse, which all of a row share: two or three times the error."""
-    prop, by_lse = bfloat16_places_far_tokens_as_float32_tables_do, SOURCE.replace(
-        "torch.softmax(scores, dim=-1)",
-        "torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))",
+    prop, by_lse = (
+        bfloat16_places_far_tokens_as_float32_tables_do,
+        SOURCE.replace(
+            "torch.softmax(scores, dim=-1)",
+            "torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))",
+        ),
     )
     assert by_lse != SOURCE
     assert judge(prop, by_lse) is Status.PASSED

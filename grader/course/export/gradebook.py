@@ -17,7 +17,6 @@ from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.bundle import Unpacked
 from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.collation import collate
-from headcheck.grader.report.languages import get_language
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.outcome import describe_outcome
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
@@ -251,9 +250,8 @@ def format_feedback(results: Sequence[ExerciseResult]) -> str:
     for each in results:
         lines += describe_marks(each.criteria)
         lines += [each.explanation] if each.explanation else []
-        language = get_language(each.language)
-        lines += describe_outcome(each.record, language)
-        lines += describe_hidden(each.record.hidden, language)
+        lines += describe_outcome(each.record)
+        lines += describe_hidden(each.record.hidden)
     return sanitise("\n".join(lines), MAX_FEEDBACK)
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures.numbers import format_distinct, format_number
 from headcheck.grader.report.records import (
     EvidenceRecord,
@@ -13,7 +12,7 @@ from headcheck.grader.report.records import (
     LayoutEvidence,
     WeightsEvidence,
 )
-from headcheck.properties.counting import count, count_share
+from headcheck.properties.counting import choose_form, count, count_share
 
 DISPLAY_TOLERANCE = 0.005
 """numbers that differ by less than this look equal with two decimals"""
@@ -25,26 +24,26 @@ PARTS = ("queries", "keys", "values")
 Origin = tuple[int, ...]
 
 
-def describe_evidence(evidence: EvidenceRecord, language: Language = ENGLISH) -> tuple[str, ...]:
+def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
     """Return the caption of each figure, in the order of the figures."""
-    captions = [describe_layout(layout, language) for layout in evidence.layouts]
+    captions = [describe_layout(layout) for layout in evidence.layouts]
     if evidence.weights is not None:
-        captions.append(describe_weights(evidence.weights, language))
+        captions.append(describe_weights(evidence.weights))
     if evidence.influence is not None:
-        captions.append(describe_influence(evidence.influence, language))
+        captions.append(describe_influence(evidence.influence))
     return tuple(captions)
 
 
-def describe_seen(evidence: EvidenceRecord, case: str, language: Language = ENGLISH) -> str:
+def describe_seen(evidence: EvidenceRecord, case: str) -> str:
     """Return the first caption, or "", for a text that shows another case above it."""
     caption = next(iter(describe_evidence(evidence)), "")
-    said = next(iter(describe_evidence(evidence, language)), "")
+    said = next(iter(describe_evidence(evidence)), "")
     if PLACE.search(caption):
-        counted = language.say("tokens are counted from 0")
+        counted = "tokens are counted from 0"
         said = f"{said.removesuffix('.')} ({counted})."
     tokens = FIGURE_TOKENS.match(caption)
     if tokens and f"tokens={tokens[1]} " not in f"{case} ":
-        start = language.say("On another input: ")
+        start = "On another input: "
         return f"{start}{said[0].lower()}{said[1:]}"
     return said
 
@@ -52,28 +51,28 @@ def describe_seen(evidence: EvidenceRecord, case: str, language: Language = ENGL
 # ------------------------------------------------------------------------------------- weights
 
 
-def describe_weights(evidence: WeightsEvidence, language: Language = ENGLISH) -> str:
+def describe_weights(evidence: WeightsEvidence) -> str:
     """Describe the most obvious error in a matrix of weights."""
-    finding = _find_error(evidence, language)
+    finding = _find_error(evidence)
     one, many = "With {n} token, {finding}", "With {n} tokens, {finding}"
-    return language.count(one, many, evidence.length, finding=finding)
+    return choose_form(one, many, evidence.length, finding=finding)
 
 
-def _find_error(evidence: WeightsEvidence, language: Language) -> str:
+def _find_error(evidence: WeightsEvidence) -> str:
     if all(number == 0 for row in evidence.got for number in row):
-        return language.say("no output gets anything of any value.")
+        return "no output gets anything of any value."
     for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
-        if finding := describe(evidence, language):
+        if finding := describe(evidence):
             return finding
-    return language.say("the weights differ by less than can be seen.")
+    return "the weights differ by less than can be seen."
 
 
-def _describe_nan(evidence: WeightsEvidence, language: Language) -> str:
+def _describe_nan(evidence: WeightsEvidence) -> str:
     rows = [q for q, row in zip(evidence.queries, evidence.got, strict=True) if None in row]
     if not rows:
         return ""
     listed = ", ".join(map(str, rows[:-1]))
-    return language.count(
+    return choose_form(
         "the weights of token {last} are NaN or infinite.",
         "the weights of tokens {listed} and {last} are NaN or infinite.",
         len(rows),
@@ -82,7 +81,7 @@ def _describe_nan(evidence: WeightsEvidence, language: Language) -> str:
     )
 
 
-def _describe_row_sum(evidence: WeightsEvidence, language: Language) -> str:
+def _describe_row_sum(evidence: WeightsEvidence) -> str:
     """Compare the sums of rows whose visible keys are all shown; they should be 1."""
     whole = len(evidence.keys) == evidence.length
     sums = zip(evidence.queries, _sum_rows(evidence.expected), _sum_rows(evidence.got), strict=True)
@@ -97,7 +96,7 @@ def _describe_row_sum(evidence: WeightsEvidence, language: Language) -> str:
         text = "row {query} of the weights sums to {got}, where a row sums to 1."
     else:
         text = "row {query} of the weights sums to {got}, where {wanted} is right."
-    return language.say(text, query=query, got=got, wanted=wanted)
+    return text.format(query=query, got=got, wanted=wanted)
 
 
 def _is_one(total: float) -> bool:
@@ -108,16 +107,16 @@ def _sum_rows(matrix: FloatMatrix) -> list[float]:
     return [sum(value or 0.0 for value in row) for row in matrix]
 
 
-def _describe_leak(evidence: WeightsEvidence, language: Language) -> str:
+def _describe_leak(evidence: WeightsEvidence) -> str:
     leaks = [(got, q, k) for q, k, may, _, got in _iter_cells(evidence) if not may and abs(got) > 0]
     weight, query, key = max(leaks, default=(0.0, 0, 0))
     if weight <= 0:
         return ""
     text = "token {query} gives weight {weight} to token {key}, which should be hidden from it."
-    return language.say(text, query=query, weight=format_number(weight), key=key)
+    return text.format(query=query, weight=format_number(weight), key=key)
 
 
-def _describe_wrong_weight(evidence: WeightsEvidence, language: Language) -> str:
+def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
     off = [(abs(got - right), q, k, right, got) for q, k, _, right, got in _iter_cells(evidence)]
     error, query, key, right, got = max(off)
     if not error:
@@ -126,7 +125,7 @@ def _describe_wrong_weight(evidence: WeightsEvidence, language: Language) -> str
     text = "token {query} gives weight {got} to token {key}, where {right} is right."
     if query == key:
         text = "token {query} gives weight {got} to itself, where {right} is right."
-    return language.say(text, query=query, got=actual, key=key, right=expected)
+    return text.format(query=query, got=actual, key=key, right=expected)
 
 
 def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
@@ -140,7 +139,7 @@ def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, flo
 # ----------------------------------------------------------------------------------- influence
 
 
-def describe_influence(evidence: InfluenceEvidence, language: Language = ENGLISH) -> str:
+def describe_influence(evidence: InfluenceEvidence) -> str:
     """Describe which outputs moved but must not, or did not move but should."""
     leaks, stuck = [], []
     rows = zip(evidence.tokens, evidence.may, evidence.expected, evidence.got, strict=True)
@@ -151,30 +150,27 @@ def describe_influence(evidence: InfluenceEvidence, language: Language = ENGLISH
             elif right and not moved:
                 stuck.append((output, token))
     if not (leaks or stuck):
-        return language.say("Just those outputs moved that should.")
+        return "Just those outputs moved that should."
     output, token = (leaks or stuck)[0]
     if leaks:
         more = len(leaks) - 1
-        finding = language.say(
+        finding = (
             "output {output} moved when token {token} changed, which should be hidden from "
-            "it{more}.",
-            output=output,
-            token=token,
-            more=language.say(", and {n} more like it", n=more) if more else "",
-        )
+            "it{more}."
+        ).format(output=output, token=token, more=f", and {more} more like it" if more else "")
     else:
         text = "output {output} did not move when token {token} changed, which it should see."
-        finding = language.say(text, output=output, token=token)
+        finding = text.format(output=output, token=token)
     one, many = "With {n} token, {finding}", "With {n} tokens, {finding}"
-    return language.count(one, many, evidence.length, finding=finding)
+    return choose_form(one, many, evidence.length, finding=finding)
 
 
 # -------------------------------------------------------------------------------------- layout
 
 
-def describe_layout(evidence: LayoutEvidence, language: Language = ENGLISH) -> str:
+def describe_layout(evidence: LayoutEvidence) -> str:
     """Describe how many numbers are in the wrong position, and the contents of one wrong row."""
-    return language.read(_describe_layout(evidence))
+    return _describe_layout(evidence)
 
 
 def _describe_layout(evidence: LayoutEvidence) -> str:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures import heatmaps, moves
 from headcheck.grader.report.pictures.captions import (
     describe_influence,
@@ -37,51 +36,44 @@ class Picture:
     legend: str
 
 
-def draw_pictures(
-    evidence: EvidenceRecord | None, language: Language = ENGLISH
-) -> tuple[Picture, ...]:
+def draw_pictures(evidence: EvidenceRecord | None) -> tuple[Picture, ...]:
     """Draw all figures of a property; without evidence there are none."""
     if evidence is None:
         return ()
-    pictures = [_draw_layout(layout, language) for layout in evidence.layouts]
+    pictures = [_draw_layout(layout) for layout in evidence.layouts]
     if evidence.weights is not None:
-        pictures.append(_draw_weights(evidence.weights, language))
+        pictures.append(_draw_weights(evidence.weights))
     if evidence.influence is not None:
-        pictures.append(_draw_influence(evidence.influence, language))
+        pictures.append(_draw_influence(evidence.influence))
     return tuple(pictures)
 
 
-def _draw_weights(evidence: WeightsEvidence, language: Language) -> Picture:
+def _draw_weights(evidence: WeightsEvidence) -> Picture:
     name = sanitise_line(evidence.of).replace("_", " ").removeprefix("attention ")
     made = WEIGHTS_PROVENANCE.get(evidence.made, "")
-    legend = language.say(
+    legend = (
         "Attention {name} of head {head} in sequence {sequence}{made}. Hatched cells are hidden "
-        "by the mask. On {case}",
-        name=language.read(name),
+        "by the mask. On {case}"
+    ).format(
+        name=name,
         head=evidence.head,
         sequence=evidence.sequence,
-        made=f", {language.read(made)}" if made else "",
-        case=language.read(sanitise_line(evidence.case)),
+        made=f", {made}" if made else "",
+        case=sanitise_line(evidence.case),
     )
-    return Picture(
-        describe_weights(evidence, language), heatmaps.draw_weights(evidence, language), legend
-    )
+    return Picture(describe_weights(evidence), heatmaps.draw_weights(evidence), legend)
 
 
-def _draw_influence(evidence: InfluenceEvidence, language: Language) -> Picture:
-    legend = language.say(
-        "One token of sequence {sequence} was changed at a time. A dot: the output changed. "
-        "Hatched: it must not change, because the token is hidden from it. A frame with ✗: it is "
-        "wrong. On {case}",
-        sequence=evidence.sequence,
-        case=language.read(sanitise_line(evidence.case)),
+def _draw_influence(evidence: InfluenceEvidence) -> Picture:
+    legend = (
+        f"One token of sequence {evidence.sequence} was changed at a time. A dot: the output "
+        "changed. Hatched: it must not change, because the token is hidden from it. A frame with "
+        f"✗: it is wrong. On {sanitise_line(evidence.case)}"
     )
-    return Picture(
-        describe_influence(evidence, language), heatmaps.draw_influence(evidence, language), legend
-    )
+    return Picture(describe_influence(evidence), heatmaps.draw_influence(evidence), legend)
 
 
-def _draw_layout(evidence: LayoutEvidence, language: Language) -> Picture:
+def _draw_layout(evidence: LayoutEvidence) -> Picture:
     moved = "the projection, before the split" if evidence.step == "split" else "the merged output"
     legend = (
         f"How {count(evidence.tokens, 'token')}, {count(evidence.heads, 'head')} and "
@@ -90,4 +82,4 @@ def _draw_layout(evidence: LayoutEvidence, language: Language) -> Picture:
         f"1, column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
     )
     shown = moves.draw_layout(evidence)
-    return Picture(describe_layout(evidence, language), shown, language.read(legend))
+    return Picture(describe_layout(evidence), shown, legend)

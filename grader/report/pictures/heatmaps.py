@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures.colours import (
     NAN_COLOUR,
     choose_text_colour,
@@ -76,7 +75,7 @@ Ends = tuple[Callable[[float], str], tuple[float, float]]
 # ------------------------------------------------------------------------------------- weights
 
 
-def draw_weights(evidence: WeightsEvidence, language: Language = ENGLISH) -> tuple[Markup, ...]:
+def draw_weights(evidence: WeightsEvidence) -> tuple[Markup, ...]:
     """Draw the expected weights, the actual ones, and their difference."""
     off = tuple(
         tuple(None if g is None or e is None else g - e for e, g in zip(right, got, strict=True))
@@ -86,15 +85,14 @@ def draw_weights(evidence: WeightsEvidence, language: Language = ENGLISH) -> tup
     difference: Ends = lambda v: diverging(v / most), (-most, most)
     whole: Ends = sequential, (0, 1)
     return (
-        _draw_matrix(evidence, language, language.say("Expected"), evidence.expected, whole),
-        _draw_matrix(evidence, language, language.say("Got"), evidence.got, whole),
-        _draw_matrix(evidence, language, language.say("Difference"), off, difference),
+        _draw_matrix(evidence, "Expected", evidence.expected, whole),
+        _draw_matrix(evidence, "Got", evidence.got, whole),
+        _draw_matrix(evidence, "Difference", off, difference),
     )
 
 
 def _draw_matrix(
     evidence: WeightsEvidence,
-    language: Language,
     title: str,
     matrix: Sequence[MatrixRow],
     scale: Ends,
@@ -109,14 +107,14 @@ def _draw_matrix(
         for j, value in enumerate(row)
     ]
     rows = zip(evidence.queries, matrix, strict=True)
-    token = language.say("token")
+    token = "token"
     words = "; ".join(f"{token} {query}: {format_row(row)}" for query, row in rows)
     return make_drawing(
         grid.width,
         grid.height + BELOW,
-        language.say("{title}: attention weights, a row for each token", title=title),
-        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, may, language)}",
-        *grid.draw_labels(title, language.say("attended to"), language.say("attending")),
+        f"{title}: attention weights, a row for each token",
+        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, may)}",
+        *grid.draw_labels(title, "attended to", "attending"),
         *cells,
         _draw_colour_bar(grid, colour, ends),
     )
@@ -159,50 +157,46 @@ def _draw_colour_bar(
     return join_elements(parts)
 
 
-def _describe_hidden(
-    rows: Sequence[int], columns: Sequence[int], may: BoolMatrix, language: Language
-) -> str:
+def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatrix) -> str:
     hidden = [
-        language.say("{row} from {column}", row=row, column=column)
+        f"{row} from {column}"
         for row, cells in zip(rows, may, strict=True)
         for column, visible in zip(columns, cells, strict=True)
         if not visible
     ]
     text = "Hidden (attending from attended to): {pairs}."
-    return language.say(text, pairs=", ".join(hidden)) if hidden else ""
+    return text.format(pairs=", ".join(hidden)) if hidden else ""
 
 
 # ----------------------------------------------------------------------------------- influence
 
 
-def draw_influence(evidence: InfluenceEvidence, language: Language = ENGLISH) -> tuple[Markup, ...]:
+def draw_influence(evidence: InfluenceEvidence) -> tuple[Markup, ...]:
     """Draw which outputs should move when a token changes, and which did."""
     return (
-        _draw_moves(evidence, language, language.say("Should move"), evidence.expected),
-        _draw_moves(evidence, language, language.say("Moved"), evidence.got),
+        _draw_moves(evidence, "Should move", evidence.expected),
+        _draw_moves(evidence, "Moved", evidence.got),
     )
 
 
-def _draw_moves(
-    evidence: InfluenceEvidence, language: Language, title: str, moved: BoolMatrix
-) -> Markup:
+def _draw_moves(evidence: InfluenceEvidence, title: str, moved: BoolMatrix) -> Markup:
     grid = Grid(evidence.tokens, evidence.tokens)
     cells = [
         _draw_move(grid.get_box(i, j), moves, may=evidence.may[i][j], right=evidence.expected[i][j])
         for i, row in enumerate(moved)
         for j, moves in enumerate(row)
     ]
-    none, text = language.say("none"), "a change of token {token} moves outputs {outputs}"
+    none, text = "none", "a change of token {token} moves outputs {outputs}"
     words = "; ".join(
-        language.say(text, token=token, outputs=_list_outputs(evidence.tokens, moved, j) or none)
+        text.format(token=token, outputs=_list_outputs(evidence.tokens, moved, j) or none)
         for j, token in enumerate(evidence.tokens)
     )
     return make_drawing(
         grid.width,
         grid.height + 4,
-        language.say("{title}: which outputs move when a token changes", title=title),
+        f"{title}: which outputs move when a token changes",
         f"{words}.",
-        *grid.draw_labels(title, language.say("token changed"), language.say("output")),
+        *grid.draw_labels(title, "token changed", "output"),
         *cells,
     )
 

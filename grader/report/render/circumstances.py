@@ -1,6 +1,5 @@
 """How a run was graded: how submissions were confined, and who knows the cases."""
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import Report, SeedRecord
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.sandbox.isolation import BEST_LEVEL
@@ -13,14 +12,12 @@ SEED_PHRASES = {
 }
 
 
-def describe_cases(seed: SeedRecord, language: Language = ENGLISH) -> str:
+def describe_cases(seed: SeedRecord) -> str:
     """Describe who knows the cases. The seed is omitted because students read this text."""
-    return language.read(SEED_PHRASES[SeedKind(seed.kind)])
+    return SEED_PHRASES[SeedKind(seed.kind)]
 
 
-def describe_circumstances(
-    report: Report, *, whole: bool, language: Language = ENGLISH
-) -> tuple[str, ...]:
+def describe_circumstances(report: Report, *, whole: bool) -> tuple[str, ...]:
     """Return lines on how submissions were confined and who knows the cases.
 
     Unless `whole` is set, the lines mention only unusual circumstances: a weaker sandbox, or cases
@@ -29,7 +26,7 @@ def describe_circumstances(
     told = []
     if report.sandbox is not None and (whole or report.sandbox.rung != BEST_LEVEL):
         level = sanitise_line(report.sandbox.summary).removeprefix("isolation ")
-        told.append(language.say("sandbox: {level}", level=language.read(level)))
+        told.append(f"sandbox: {level}")
     if report.seed is not None and (whole or report.seed.kind != SeedKind.PUBLIC):
-        told.append(language.say("cases: {cases}", cases=describe_cases(report.seed, language)))
+        told.append(f"cases: {describe_cases(report.seed)}")
     return tuple(told)

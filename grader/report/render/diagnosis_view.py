@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import (
     DiagnosisRecord,
     ExampleRecord,
@@ -11,6 +10,7 @@ from headcheck.grader.report.records import (
     PlaceRecord,
 )
 from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.properties.counting import choose_form
 from headcheck.properties.violations.violation import format_location
 
 
@@ -30,7 +30,6 @@ class DiagnosisView:
 
 def view_diagnosis(
     mistakes: Sequence[DiagnosisRecord],
-    language: Language = ENGLISH,
     place: PlaceRecord | None = None,
     notes: Sequence[NoteRecord] = (),
 ) -> DiagnosisView | None:
@@ -47,8 +46,8 @@ def view_diagnosis(
     if len(mistakes) == 1 and (mistakes[0].cell, mistakes[0].line) in told:
         mistakes = [replace(mistakes[0], cell=None, line=None)]
     return DiagnosisView(
-        _describe_found(mistakes, language, compared=compared),
-        tuple(_describe(mistake, notes, language) for mistake in mistakes),
+        _describe_found(mistakes, compared=compared),
+        tuple(_describe(mistake, notes) for mistake in mistakes),
         tuple(m.example for m in mistakes),
         compared,
         any(m.cases_tried for m in mistakes),
@@ -69,35 +68,33 @@ def _list_explaining(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> S
     return [n for n in notes if n.kind == "unused_argument" and (n.cell, n.line) == at]
 
 
-def _describe(mistake: DiagnosisRecord, notes: Sequence[NoteRecord], language: Language) -> str:
+def _describe(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> str:
     """Return the sentence of a mistake, and either what explains it or where to look."""
     said, why = sanitise(mistake.sentence), _list_explaining(mistake, notes)
     if not why:
-        return language.read(said + _tell_where_to_look(mistake))
+        return said + _tell_where_to_look(mistake)
     told = (sanitise(note.message) + format_location(note.cell, note.line) for note in why)
-    return " ".join([language.read(said), *(f"{language.read(each)}." for each in told)])
+    return " ".join([said, *(f"{each}." for each in told)])
 
 
-def _describe_found(
-    mistakes: Sequence[DiagnosisRecord], language: Language, *, compared: bool
-) -> str:
+def _describe_found(mistakes: Sequence[DiagnosisRecord], *, compared: bool) -> str:
     """Return how many mistakes were found, and how many answers they explain."""
     many, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
-    found = language.count("One mistake was found", "{n} mistakes were found", many)
-    found = language.say("Two mistakes were found") if many == 2 else found
+    found = choose_form("One mistake was found", "{n} mistakes were found", many)
+    found = "Two mistakes were found" if many == 2 else found
     if not compared:
         return f"{found}:"
     if matched == tried == 2:
-        share = language.say("both inputs")
+        share = "both inputs"
     elif matched == tried != 1:
-        share = language.say("all {n} inputs", n=tried)
+        share = f"all {tried} inputs"
     else:
-        share = language.count(
+        share = choose_form(
             "{matched} of {n} input", "{matched} of {n} inputs", tried, matched=matched
         )
     one = "{found}; it explains the answers to {share} tried:"
     several = "{found}; they explain the answers to {share} tried:"
-    return language.count(one, several, many, found=found, share=share)
+    return choose_form(one, several, many, found=found, share=share)
 
 
 def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
@@ -106,14 +103,14 @@ def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
     return place.replace("(", "(look at ", 1)
 
 
-def describe_sizes(example: ExampleRecord, language: Language) -> str:
+def describe_sizes(example: ExampleRecord) -> str:
     """Return the words above an example."""
-    return language.say("For example, {sizes}", sizes=language.read(example.sizes))
+    return f"For example, {example.sizes}"
 
 
-def name_columns(example: ExampleRecord, language: Language) -> tuple[str, str, str]:
+def name_columns(example: ExampleRecord) -> tuple[str, str, str]:
     """Return the titles of an example's three matrices."""
-    result = language.read(example.result)
-    right = language.say("right {result}", result=result)
-    wrong = language.say("{result} with this mistake", result=result)
-    return language.read(example.given), right, wrong
+    result = example.result
+    right = f"right {result}"
+    wrong = f"{result} with this mistake"
+    return example.given, right, wrong

@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import Report, SubmissionRecord
 from headcheck.grader.report.render import text
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
@@ -33,54 +32,47 @@ class Annotation:
     line: int | None = None
 
 
-def render(report: Report, line_of: LineLookup, language: Language = ENGLISH) -> str:
+def render(report: Report, line_of: LineLookup) -> str:
     """Render the most important findings as errors, a notice, and the whole text.
 
     GitHub displays only a limited number of errors per step, so the first finding of every
     submission comes before the second finding of any. The text holds the remaining findings.
     """
     rows = [
-        [(record, each) for each in collect_annotations(record, language)]
-        for record in report.submissions
+        [(record, each) for each in collect_annotations(record)] for record in report.submissions
     ]
     order = [f for rank in itertools.zip_longest(*rows) for f in rank if f is not None]
     lines = [format_error(record, each, line_of) for record, each in order[:MAX_ERRORS]]
-    summary = _summarise(report, len(order) - MAX_ERRORS, language)
+    summary = _summarise(report, len(order) - MAX_ERRORS)
     notice = format_command("notice", summary, title="headcheck")
-    return "".join(f"{line}\n" for line in (*lines, notice)) + text.render(
-        report, language=language
-    )
+    return "".join(f"{line}\n" for line in (*lines, notice)) + text.render(report)
 
 
-def collect_annotations(
-    record: SubmissionRecord, language: Language = ENGLISH
-) -> Iterator[Annotation]:
+def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
     """Yield the findings on a submission, the most telling first: errors, mistakes, properties.
 
     Consequences of the mistakes come last.
     """
-    view = make_view(record, language)
+    view = make_view(record)
     if record.error is not None and view.error is not None:
-        kind = language.read(view.error.kind)
-        title = language.say("It could not be judged: {kind}", kind=kind)
+        kind = view.error.kind
+        title = f"It could not be judged: {kind}"
         yield Annotation(title, view.error.message, record.error.cell, record.error.line)
     if record.repair is not None:
         stopped = " ".join(view.repair)
-        yield Annotation(
-            language.say("It stops here"), stopped, record.repair.cell, record.repair.line
-        )
+        yield Annotation("It stops here", stopped, record.repair.cell, record.repair.line)
     if view.diagnosis is not None:
         for mistake, sentence in zip(record.diagnosis, view.diagnosis.sentences, strict=True):
-            yield Annotation(language.say("The mistake"), sentence, mistake.cell, mistake.line)
+            yield Annotation("The mistake", sentence, mistake.cell, mistake.line)
     if view.place is not None and record.place is not None:
         told = record.place.proved, *record.diagnosis[:1]
         cell, line = next(((at.cell, at.line) for at in told if at is not None), (None, None))
-        yield Annotation(language.say("Where it goes wrong"), view.place.sentence, cell, line)
-    by_claim = {language.read(sanitise_line(prop.claim)): prop for prop in record.properties}
+        yield Annotation("Where it goes wrong", view.place.sentence, cell, line)
+    by_claim = {sanitise_line(prop.claim): prop for prop in record.properties}
     for failure in (*view.others, *view.consequences):
         prop = by_claim[failure.claim]
-        case = f"\n{language.read('on'):<10}{failure.case}" if failure.case else ""
-        message = (failure.details or language.read(failure.status)) + case
+        case = f"\n{'on':<10}{failure.case}" if failure.case else ""
+        message = (failure.details or failure.status) + case
         yield Annotation(failure.heading, message, prop.cell, prop.line)
 
 
@@ -95,12 +87,12 @@ def format_error(record: SubmissionRecord, annotation: Annotation, line_of: Line
     )
 
 
-def _summarise(report: Report, left: int, language: Language) -> str:
-    more = language.say("; {n} more findings are in the log", n=left) if left > 0 else ""
+def _summarise(report: Report, left: int) -> str:
+    more = f"; {left} more findings are in the log" if left > 0 else ""
     if len(report.submissions) == 1:
-        view = make_view(report.submissions[0], language)
-        return f"{view.file}: {view.score}, {language.read(view.status)}{more}"
-    return tally_statuses([record.status for record in report.submissions], language) + more
+        view = make_view(report.submissions[0])
+        return f"{view.file}: {view.score}, {view.status}{more}"
+    return tally_statuses([record.status for record in report.submissions]) + more
 
 
 def format_command(name: str, message: str, **properties: str) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.render.sanitise import sanitise_line
 
 MAX_NAMED = 3
@@ -41,21 +40,19 @@ class Heading:
         return ", ".join(filter(None, (self.course, self.exercise, self.day)))
 
 
-def make_heading(
-    slugs: Iterable[str | None], occasion: Occasion, language: Language = ENGLISH
-) -> Heading:
+def make_heading(slugs: Iterable[str | None], occasion: Occasion) -> Heading:
     """Return the heading of a page on answers to these exercises."""
-    named = name_exercises(slugs, language)
-    return Heading(sanitise_line(occasion.course), named, format_day(occasion.day, language))
+    named = name_exercises(slugs)
+    return Heading(sanitise_line(occasion.course), named, format_day(occasion.day))
 
 
-def name_exercises(slugs: Iterable[str | None], language: Language = ENGLISH) -> str:
+def name_exercises(slugs: Iterable[str | None]) -> str:
     """Return the titles of these exercises, or how many there are."""
     known = list(dict.fromkeys(slug for slug in slugs if slug))
     if len(known) > MAX_NAMED:
-        return language.say("{n} exercises", n=len(known))
-    names = (language.read(name_exercise(slug)) for slug in known)
-    return ", ".join(names) or language.say("No exercise")
+        return f"{len(known)} exercises"
+    names = (name_exercise(slug) for slug in known)
+    return ", ".join(names) or "No exercise"
 
 
 def name_exercise(slug: str) -> str:
@@ -63,9 +60,9 @@ def name_exercise(slug: str) -> str:
     return BY_SLUG[slug].title if slug in BY_SLUG else sanitise_line(slug)
 
 
-def format_day(day: date | None, language: Language = ENGLISH) -> str:
-    """Return a day as `26 November 2026`, in this language regardless of the locale."""
+def format_day(day: date | None) -> str:
+    """Return a day as `26 November 2026`, regardless of the locale."""
     if day is None:
         return ""
-    month = language.read(MONTHS[day.month - 1])
-    return language.say("{day} {month} {year}", day=day.day, month=month, year=day.year)
+    month = MONTHS[day.month - 1]
+    return f"{day.day} {month} {day.year}"

@@ -18,7 +18,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from headcheck.grader.report.collation import collate, fold_accents
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures.draw import draw_pictures
 from headcheck.grader.report.records import Report, SubmissionRecord
 from headcheck.grader.report.render.circumstances import describe_cases
@@ -103,11 +102,10 @@ def render_index(report: Report, occasion: Occasion = NO_OCCASION) -> str:
         ClassResult(record, label, link, record.score, record.max_score)
         for record, label, link in zip(report.submissions, labels, links, strict=True)
     ]
-    rows = _make_rows(report, links, ENGLISH)
+    rows = _make_rows(report, links)
     return _render_template(
         "index.html.j2",
         report,
-        ENGLISH,
         heading=make_heading([record.exercise for record in report.submissions], occasion),
         rows=[rows[i] for i in order],
         overview=make_overview([entries[i] for i in order]),
@@ -119,7 +117,6 @@ def render_pages(
     labels: Sequence[str] = (),
     occasion: Occasion = NO_OCCASION,
     decisions: Sequence[DecisionsView | None] = (),
-    language: Language = ENGLISH,
 ) -> dict[str, str]:
     """Render the page of each submission, by file name, with links to its neighbours.
 
@@ -133,7 +130,7 @@ def render_pages(
     line = [None, *(Neighbour(sanitise_line(labels[i]), names[i]) for i in order), None]
     beside = {i: Neighbours(line[at], line[at + 2]) for at, i in enumerate(order)}
     return {
-        name: render_page(record, report, beside[i], occasion, decisions[i], language)
+        name: render_page(record, report, beside[i], occasion, decisions[i])
         for i, (name, record) in enumerate(zip(names, report.submissions, strict=True))
     }
 
@@ -144,17 +141,15 @@ def render_page(
     neighbours: Neighbours | None = None,
     occasion: Occasion = NO_OCCASION,
     decisions: DecisionsView | None = None,
-    language: Language = ENGLISH,
 ) -> str:
     """Render the page of one submission of a report."""
-    shown = make_view(submission, language)
+    shown = make_view(submission)
     return _render_template(
         "page.html.j2",
         report,
-        language,
         shown=shown if decisions is None else replace(shown, score=decisions.score),
         beside=neighbours or Neighbours(),
-        heading=make_heading([submission.exercise], occasion, language),
+        heading=make_heading([submission.exercise], occasion),
         decisions=decisions,
     )
 
@@ -190,45 +185,42 @@ def render_all(
     report: Report,
     occasion: Occasion = NO_OCCASION,
     said: Sequence[str] = (),
-    language: Language = ENGLISH,
 ) -> str:
     """Render everything on one page, as a single file, below the sentences in `said`."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
     slugs = [record.exercise for record in report.submissions]
-    heading = make_heading(slugs, occasion, language)
+    heading = make_heading(slugs, occasion)
     return _render_template(
         "whole.html.j2",
         report,
-        language,
         heading=heading,
         said=said,
-        rows=_make_rows(report, links, language),
+        rows=_make_rows(report, links),
     )
 
 
-def render_fragment(submission: SubmissionRecord, language: Language = ENGLISH) -> str:
+def render_fragment(submission: SubmissionRecord) -> str:
     """Render one submission without a page around it, for a notebook with any theme.
 
     Its style rules apply to nothing else on the page, and its headings are kept out of the
     notebook's table of contents.
     """
-    shown = make_view(submission, language)
-    return _render_fragment("fragment.html.j2", language, shown=shown)
+    shown = make_view(submission)
+    return _render_fragment("fragment.html.j2", shown=shown)
 
 
 def render_feedback(
     about: str,
     said: Sequence[str],
     submissions: Sequence[SubmissionRecord],
-    language: Language = ENGLISH,
 ) -> str:
     """Render what stands below a cell of a notebook that was handed in.
 
     It can be read without its styles and has no pictures, because Jupyter removes both from a
     notebook that it does not trust. The code is left out, because the notebook has it.
     """
-    views = [make_view(_leave_out_pictures(record), language) for record in submissions]
-    return _render_fragment("feedback.html.j2", language, about=about, said=said, views=views)
+    views = [make_view(_leave_out_pictures(record)) for record in submissions]
+    return _render_fragment("feedback.html.j2", about=about, said=said, views=views)
 
 
 def _leave_out_pictures(record: SubmissionRecord) -> SubmissionRecord:
@@ -236,8 +228,8 @@ def _leave_out_pictures(record: SubmissionRecord) -> SubmissionRecord:
     return replace(record, properties=properties, source=())
 
 
-def _render_fragment(name: str, language: Language, **variables: object) -> str:
-    shown = get_environment(language).get_template(name).render(**variables)
+def _render_fragment(name: str, **variables: object) -> str:
+    shown = get_environment().get_template(name).render(**variables)
     # Text from the submission is escaped by now, so all tags are from the template.
     return re.sub(r'<(h[4-6])(?: class="([^"]*)")?>', rf'<\1 class="{TOC_IGNORE_CLASS} \2">', shown)
 
@@ -255,27 +247,25 @@ def make_page_name(submission: SubmissionRecord, index: int) -> str:
     return f"{index + 1:03d}-{slug or 'submission'}.html"
 
 
-def _make_rows(
-    report: Report, links: list[str], language: Language
-) -> list[tuple[str, str, SubmissionView]]:
+def _make_rows(report: Report, links: list[str]) -> list[tuple[str, str, SubmissionView]]:
     labels = map(sanitise_line, label_submissions(report.submissions))
-    views = (make_view(record, language) for record in report.submissions)
+    views = (make_view(record) for record in report.submissions)
     return list(zip(links, labels, views, strict=True))
 
 
-def _render_template(name: str, report: Report, language: Language, **variables: object) -> str:
-    template = get_environment(language).get_template(name)
+def _render_template(name: str, report: Report, **variables: object) -> str:
+    template = get_environment().get_template(name)
     return template.render(
         version=sanitise_line(report.headcheck),
-        sandbox=language.read(sanitise_line(report.sandbox.summary)) if report.sandbox else "",
-        cases=describe_cases(report.seed, language) if report.seed else "",
-        tally=tally_statuses([record.status for record in report.submissions], language),
+        sandbox=sanitise_line(report.sandbox.summary) if report.sandbox else "",
+        cases=describe_cases(report.seed) if report.seed else "",
+        tally=tally_statuses([record.status for record in report.submissions]),
         **variables,
     )
 
 
 @cache
-def get_environment(language: Language = ENGLISH) -> Environment:
+def get_environment() -> Environment:
     """Return the environment of the templates, which escapes everything put into them."""
     environment = Environment(
         loader=PackageLoader("headcheck.grader", "report/render/templates"),
@@ -286,18 +276,14 @@ def get_environment(language: Language = ENGLISH) -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals["symbols"] = SYMBOLS
-    environment.globals["pictures"] = partial(draw_pictures, language=language)
-    environment.globals["code_of_language"] = language.code
-    environment.globals["say"] = language.say
-    environment.globals["count"] = language.count
-    environment.globals["read"] = language.read
-    environment.globals["name_columns"] = partial(name_columns, language=language)
-    environment.globals["describe_sizes"] = partial(describe_sizes, language=language)
+    environment.globals["pictures"] = partial(draw_pictures)
+    environment.globals["name_columns"] = partial(name_columns)
+    environment.globals["describe_sizes"] = partial(describe_sizes)
     environment.globals["light"] = write_colours(LIGHT)
     environment.globals["dark"] = write_colours(DARK)
     environment.globals["highlight"] = highlight
     environment.globals["highlight_lines"] = highlight_lines
-    environment.globals["describe_broken"] = partial(describe_broken, language=language)
+    environment.globals["describe_broken"] = partial(describe_broken)
     environment.globals["count_failures"] = count_failures
     script = (
         files("headcheck.grader").joinpath("report/render/templates/index.js").read_text("utf-8")

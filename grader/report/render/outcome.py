@@ -1,6 +1,5 @@
 """Describe the outcome of a submission in a sentence or two, for gradebooks and groups."""
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.sentences import describe_repair, describe_untried
@@ -24,27 +23,27 @@ SLIP = "It stops, and one change repairs it."
 """why an answer with a slip gave no answer, if the change is not disclosed"""
 
 
-def describe_outcome(record: SubmissionRecord, language: Language = ENGLISH) -> tuple[str, ...]:
+def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
     """Return sentences that say why a submission lost points; none if every property holds.
 
     They reveal no more than the record, which may be redacted.
     """
     if record.error is not None:
         at = format_location(record.error.cell, record.error.line)
-        return (language.read(f"{sanitise(record.error.message)}{at}"),)
-    repaired = describe_repair(record.repair, language)
+        return (f"{sanitise(record.error.message)}{at}",)
+    repaired = describe_repair(record.repair)
     if record.diagnosis:
-        said = (language.read(sanitise(each.sentence)) for each in record.diagnosis)
+        said = (sanitise(each.sentence) for each in record.diagnosis)
         return (*repaired, *said)
     failure = find_first_failure(record)
     if repaired:
-        return (*repaired, *(() if failure is None else (_describe_failure(failure, language),)))
+        return (*repaired, *(() if failure is None else (_describe_failure(failure),)))
     if failure is None:
-        untried = describe_untried(record.properties, language)
+        untried = describe_untried(record.properties)
         return untried if record.status in UNKNOWN else ()
     if _gave_no_answer(record, failure):
-        return (describe_ending(failure, language),)
-    return (_describe_failure(failure, language),)
+        return (describe_ending(failure),)
+    return (_describe_failure(failure),)
 
 
 def find_first_failure(record: SubmissionRecord) -> PropertyRecord | None:
@@ -78,29 +77,27 @@ def _gave_no_answer(record: SubmissionRecord, failure: PropertyRecord) -> bool:
     return record.status in ENDINGS and failure.status in ENDINGS
 
 
-def describe_ending(failure: PropertyRecord, language: Language = ENGLISH) -> str:
+def describe_ending(failure: PropertyRecord) -> str:
     """Return how a call ended in which a submission gave no answer."""
-    start = language.read(ENDINGS[Status(failure.status)])
+    start = ENDINGS[Status(failure.status)]
     got, because = _find_row(failure.message, "got"), _find_row(failure.message, "because")
     if not got or got == STATUS_MESSAGES.get(Status(failure.status)):
         return f"{start}."
-    ended = f"{start}: {language.read(got)}"
-    return sanitise(f"{ended}. {language.read(because)}" if because else ended)
+    ended = f"{start}: {got}"
+    return sanitise(f"{ended}. {because}" if because else ended)
 
 
-def _describe_failure(failure: PropertyRecord, language: Language) -> str:
+def _describe_failure(failure: PropertyRecord) -> str:
     rows = ((label, _find_row(failure.message, label)) for label in ("expected", "got"))
-    details = "".join(
-        f" {language.read(label).capitalize()}: {language.read(row)}." for label, row in rows if row
-    )
-    return sanitise(f"{read_heading(failure.status, failure.claim, language)}{details}")
+    details = "".join(f" {label.capitalize()}: {row}." for label, row in rows if row)
+    return sanitise(f"{read_heading(failure.status, failure.claim)}{details}")
 
 
-def read_heading(status: str, claim: str, language: Language) -> str:
-    """Return the outcome of a check and its claim in a language."""
+def read_heading(status: str, claim: str) -> str:
+    """Return the outcome of a check and its claim."""
     heading = HEADINGS.get(status)
-    said = language.read(claim)
-    return f"{language.read(heading)}: {said}" if heading and said else said
+    said = claim
+    return f"{heading}: {said}" if heading and said else said
 
 
 def _find_row(message: str, label: str) -> str:

@@ -7,7 +7,6 @@ from itertools import accumulate, chain
 from rich.console import Console
 from rich.text import Text
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import Report
 from headcheck.grader.report.render.circumstances import describe_circumstances
 from headcheck.grader.report.render.folding import (
@@ -40,6 +39,7 @@ from headcheck.grader.report.render.views import (
     SubmissionView,
     count_failures,
 )
+from headcheck.properties.counting import choose_form
 from headcheck.properties.violations.violation import Status
 
 MORE_CLAIMS = 3
@@ -49,7 +49,7 @@ MAX_LINES = 22
 Lines = Sequence[StyledLine]
 
 
-def render(report: Report, more: str = "", language: Language = ENGLISH) -> str:
+def render(report: Report, more: str = "") -> str:
     """Render the text that a student or an instructor reads.
 
     `more` names the way to show everything, such as an option. If `more` is given, consequences of
@@ -59,27 +59,25 @@ def render(report: Report, more: str = "", language: Language = ENGLISH) -> str:
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
     """
-    return "".join(f"{line.text}\n" for line in _iter_lines(report, more, language))
+    return "".join(f"{line.text}\n" for line in _iter_lines(report, more))
 
 
-def print_to(
-    console: Console, report: Report, more: str = "", language: Language = ENGLISH
-) -> None:
+def print_to(console: Console, report: Report, more: str = "") -> None:
     """Print the same text, with colours if the console has them."""
-    _print_lines(console, _iter_lines(report, more, language))
+    _print_lines(console, _iter_lines(report, more))
 
 
-def render_grades(report: Report, language: Language = ENGLISH) -> str:
+def render_grades(report: Report) -> str:
     """Render the last table, even for one submission, and why some files are not graded.
 
     The caller shows everything else elsewhere.
     """
-    return "".join(f"{line.text}\n" for line in _iter_grades(report, language))
+    return "".join(f"{line.text}\n" for line in _iter_grades(report))
 
 
-def print_grades_to(console: Console, report: Report, language: Language = ENGLISH) -> None:
+def print_grades_to(console: Console, report: Report) -> None:
     """Print the table, with colours if the console has them."""
-    _print_lines(console, _iter_grades(report, language))
+    _print_lines(console, _iter_grades(report))
 
 
 def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
@@ -90,8 +88,8 @@ def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
     console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
 
 
-def _iter_lines(report: Report, more: str, language: Language) -> Iterator[StyledLine]:
-    views = [make_view(record, language) for record in report.submissions]
+def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
+    views = [make_view(record) for record in report.submissions]
     for i, view in enumerate(views):
         if i:
             yield EMPTY
@@ -99,26 +97,26 @@ def _iter_lines(report: Report, more: str, language: Language) -> Iterator[Style
     if len(views) > 1:
         yield EMPTY
     shown = views if len(views) > 1 else ()
-    yield from _render_grades(report, shown, language, how=not more)
+    yield from _render_grades(report, shown, how=not more)
 
 
-def _iter_grades(report: Report, language: Language) -> Iterator[StyledLine]:
-    views = [make_view(record, language) for record in report.submissions]
-    yield from _render_grades(report, views, language)
-    yield from fold_lines(_render_reasons(views, language))
+def _iter_grades(report: Report) -> Iterator[StyledLine]:
+    views = [make_view(record) for record in report.submissions]
+    yield from _render_grades(report, views)
+    yield from fold_lines(_render_reasons(views))
 
 
-def _render_reasons(views: Sequence[SubmissionView], language: Language) -> Iterator[StyledLine]:
+def _render_reasons(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
     """Render why some files could not be graded."""
     ungraded = [(view.file, view.error) for view in views if view.error is not None]
     if ungraded:
-        yield from (EMPTY, StyledLine(language.say("Not graded:")))
+        yield from (EMPTY, StyledLine("Not graded:"))
     for file, error in ungraded:
         yield from indent(2, f"{file}: {error.message}")
 
 
 def _render_grades(
-    report: Report, views: Sequence[SubmissionView], language: Language, *, how: bool = False
+    report: Report, views: Sequence[SubmissionView], *, how: bool = False
 ) -> Iterator[StyledLine]:
     """Render the table of these submissions, if there are any, and how they were graded.
 
@@ -126,23 +124,23 @@ def _render_grades(
     differ from those of every check.
     """
     if not report.submissions:
-        yield StyledLine(language.say("Nothing was graded."))
+        yield StyledLine("Nothing was graded.")
     if views:
-        yield from render_table(views, language)
+        yield from render_table(views)
         yield EMPTY
-        yield StyledLine(tally_statuses([view.status for view in views], language))
-    told = describe_circumstances(report, whole=how, language=language)
+        yield StyledLine(tally_statuses([view.status for view in views]))
+    told = describe_circumstances(report, whole=how)
     yield from (EMPTY, *map(StyledLine, told)) if told else ()
 
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
     """Render every failed check, with consequences of the mistakes first."""
-    yield from _render_above(view, [EMPTY, *render_groups(view.groups, view.language)])
+    yield from _render_above(view, [EMPTY, *render_groups(view.groups)])
     for failure in view.consequences:
-        yield from (EMPTY, *render_failure(failure, view.language))
+        yield from (EMPTY, *render_failure(failure))
     yield from _render_heading(view)
     for failure in view.others:
-        yield from (EMPTY, *render_failure(failure, view.language))
+        yield from (EMPTY, *render_failure(failure))
     yield from _render_below(view, view.summary, view.notes)
 
 
@@ -160,7 +158,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
     view = view if folding.figures else leave_out_figures(view)
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
-    groups = list(render_points(view.groups, untried, view.language))
+    groups = list(render_points(view.groups, untried))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
     shown = replace(view, place=folding.fold_place(view.place))
     above = list(_render_above(shown, [*parting, *groups], examples=folding.examples))
@@ -180,20 +178,20 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
     """Render the effect of the mistakes on one check, and count the checks with the same effect."""
     if view.example is None:
         return
-    example = list(render_failure(view.example, view.language))
+    example = list(render_failure(view.example))
     shown = not view.others or count_rows(example) + 2 <= room
     if shown:
         yield from (EMPTY, *example)
     if folded := view.folded if shown else view.consequences:
-        many, said = count_failures(folded), view.language
-        told = describe_broken(many, said, more=shown, follows=True)
-        yield StyledLine(f"  {_tell_more(told, many, more, said)}")
+        many = count_failures(folded)
+        told = describe_broken(many, more=shown, follows=True)
+        yield StyledLine(f"  {_tell_more(told, many, more)}")
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
     """Render as many other failures as fit, but at least one, and count the rest."""
     heading = list(_render_heading(view))
-    blocks = [(EMPTY, *render_failure(failure, view.language)) for failure in view.others]
+    blocks = [(EMPTY, *render_failure(failure)) for failure in view.others]
     rows = list(accumulate(map(count_rows, blocks), initial=count_rows(heading)))[1:]
     # Unless all of them fit, there is a line more, which counts the rest.
     fitting = len(rows) if rows and rows[-1] <= room else sum(n < room for n in rows)
@@ -203,10 +201,8 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     if rest := view.others[shown:]:
         claims = list(_list_claims(rest, room - rows[shown - 1] - 1))
         many = count_failures(rest)
-        fold = _tell_more(
-            describe_broken(many, view.language, more=True), many, more, view.language
-        )
-        among = ":" if len(claims) == len(rest) else view.language.say(". Among them:")
+        fold = _tell_more(describe_broken(many, more=True), many, more)
+        among = ":" if len(claims) == len(rest) else ". Among them:"
         yield StyledLine(f"  {fold}{among if claims else ''}")
         yield from claims
 
@@ -219,9 +215,9 @@ def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledL
     yield from (line for line, rows in zip(lines, used, strict=True) if rows <= room)
 
 
-def _tell_more(told: str, many: int, more: str, language: Language) -> str:
+def _tell_more(told: str, many: int, more: str) -> str:
     one = "{told}; {more} shows it"
-    return language.count(one, "{told}; {more} shows them", many, told=told, more=more)
+    return choose_form(one, "{told}; {more} shows them", many, told=told, more=more)
 
 
 def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
@@ -233,18 +229,18 @@ def _render_above(
     view: SubmissionView, groups: Lines, *, examples: bool = True
 ) -> Iterator[StyledLine]:
     """Render the part above the failures: score, error, mistakes, and groups."""
-    status = view.language.read(view.status)
+    status = view.status
     headline = f"{view.file}  {view.target}  {view.score}  {status}"
     yield StyledLine(headline, f"bold {choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
         yield from indent(2, view.error.message)
     elif view.error:
-        yield from render_message(view.language.say("error"), view.error, "red")
+        yield from render_message("error", view.error, "red")
     for sentence in view.repair:
         yield from indent(2, sentence)
     if view.diagnosis:
         yield EMPTY
-        yield from render_diagnosis(view.diagnosis, view.language, examples=examples)
+        yield from render_diagnosis(view.diagnosis, examples=examples)
     if view.place:
         yield from () if view.diagnosis else (EMPTY,)
         yield from indent(4, view.place.sentence)
@@ -272,7 +268,7 @@ def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageV
     if left < 2:
         return notes
     text = "and {n} more notes; {more} shows them" if many else "{n} notes; {more} shows them"
-    counted = MessageView("note", view.language.say(text, n=left, more=more))
+    counted = MessageView("note", text.format(n=left, more=more))
     return (*notes[:many], counted)
 
 
@@ -287,4 +283,4 @@ def _render_below(
     if view.failures and notes:
         yield EMPTY
     for note in notes:
-        yield from render_message(view.language.say("note"), note, hang=8)
+        yield from render_message("note", note, hang=8)

@@ -6,7 +6,6 @@ from itertools import chain, repeat, zip_longest
 
 from rich.cells import cell_len
 
-from headcheck.grader.report.languages import Language
 from headcheck.grader.report.pictures.captions import describe_seen
 from headcheck.grader.report.records import ExampleRecord
 from headcheck.grader.report.render.diagnosis_view import (
@@ -29,6 +28,7 @@ from headcheck.grader.report.render.views import (
     MessageView,
     SubmissionView,
 )
+from headcheck.properties.counting import choose_form
 from headcheck.properties.violations.violation import Status
 
 STYLES = {"expected": "green", "got": "red", "hint": "cyan"}
@@ -39,37 +39,34 @@ UNJUDGED = ("not tried", "not asked", "not judged")
 """the statuses that do not count against a submission"""
 
 
-def render_diagnosis(
-    diagnosis: DiagnosisView, language: Language, *, examples: bool
-) -> Iterator[StyledLine]:
+def render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[StyledLine]:
     """Render the mistakes that were found, each with its example."""
     yield StyledLine(f"  {diagnosis.headline}", "bold")
     for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
         yield from indent(4, sentence)
         if examples and example is not None:
-            yield from _render_example(example, language)
+            yield from _render_example(example)
 
 
-def _render_example(example: ExampleRecord, language: Language) -> Iterator[StyledLine]:
+def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
     """Render matrices side by side, below their titles."""
-    heads = name_columns(example, language)
+    heads = name_columns(example)
     matrices = (example.before, example.right, example.wrong)
     rows = zip(*(align_numbers(matrix) for matrix in matrices), strict=True)
     numbers = list(rows)
     table = align_columns([heads, *numbers], gap=4)
     if count_rows([StyledLine(f"      {table[0]}")]) > 1:  # what is wrong is the same thing
-        table = align_columns([(*heads[:2], language.say("with this mistake")), *numbers], gap=4)
-    yield from indent(6, f"{describe_sizes(example, language)}:")
+        table = align_columns([(*heads[:2], "with this mistake"), *numbers], gap=4)
+    yield from indent(6, f"{describe_sizes(example)}:")
     for row in table:
         yield StyledLine(f"      {row}")
 
 
-def render_groups(groups: Sequence[GroupView], language: Language) -> Iterator[StyledLine]:
+def render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
     """Render the score of every group, and how many of its checks passed."""
     one, many = "{passed} of {n} check", "{passed} of {n} checks"
     rows = [
-        (language.read(g.name), g.score, language.count(one, many, g.total, passed=len(g.passed)))
-        for g in groups
+        (g.name, g.score, choose_form(one, many, g.total, passed=len(g.passed))) for g in groups
     ]
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
@@ -77,45 +74,43 @@ def render_groups(groups: Sequence[GroupView], language: Language) -> Iterator[S
         )
 
 
-def render_points(
-    groups: Sequence[GroupView], untried: int, language: Language
-) -> Iterator[StyledLine]:
+def render_points(groups: Sequence[GroupView], untried: int) -> Iterator[StyledLine]:
     """Render the points of groups with failed checks, then the names of the others.
 
     The number of untried checks is added if no sentence states it.
     """
     broken = [group for group in groups if group.status != Status.PASSED]
-    whole = [language.read(group.name) for group in groups if group not in broken]
+    whole = [group.name for group in groups if group not in broken]
     if broken:
-        named = ", ".join(f"{language.read(group.name)} {group.score}" for group in broken)
-        points = language.say("points: {points}", points=named)
+        named = ", ".join(f"{group.name} {group.score}" for group in broken)
+        points = f"points: {named}"
         one, many = "; {n} check not tried", "; {n} checks not tried"
-        counted = language.count(one, many, untried) if untried else ""
+        counted = choose_form(one, many, untried) if untried else ""
         yield from list_items(f"{points}{counted}".split(", "), "red")
     if whole:
-        first = language.say("all checks pass: {groups}", groups=whole[0])
+        first = f"all checks pass: {whole[0]}"
         yield from list_items([first, *whole[1:]], "green")
 
 
-def render_failure(failure: FailureView, language: Language) -> Iterator[StyledLine]:
+def render_failure(failure: FailureView) -> Iterator[StyledLine]:
     """Render the message of a failed check, and the case on which it failed."""
     yield StyledLine(f"  {failure.heading}", "bold")
-    styles = {language.read(label): STYLES.get(label, "") for label in LABELS}
-    for line in indent(4, failure.details or language.read(failure.status)):
+    styles = {label: STYLES.get(label, "") for label in LABELS}
+    for line in indent(4, failure.details or failure.status):
         label = line.text[4:14].strip()
         hang = 14 if label in styles else 0
         yield replace(line, style=styles.get(label, ""), hang=hang)
     if failure.case:
-        on = f"{language.read('on'):<10}{failure.case}"
+        on = f"{'on':<10}{failure.case}"
         yield from (replace(line, hang=14) for line in indent(4, on))
-    if failure.evidence and (seen := describe_seen(failure.evidence, failure.case, language)):
-        yield StyledLine(f"    {language.say('seen'):<10}{seen}", hang=14)
-    labels = chain([language.say("printed")], repeat(""))
+    if failure.evidence and (seen := describe_seen(failure.evidence, failure.case)):
+        yield StyledLine(f"    {'seen':<10}{seen}", hang=14)
+    labels = chain(["printed"], repeat(""))
     for text, label in zip(failure.printed, labels, strict=False):
         yield StyledLine(f"    {label:<9} {text}".rstrip(), hang=14)
     if failure.alike:
         one, many = "{n} more check ended the same way", "{n} more checks ended the same way"
-        yield StyledLine(f"    {language.count(one, many, failure.alike)}")
+        yield StyledLine(f"    {choose_form(one, many, failure.alike)}")
 
 
 def render_message(
@@ -127,13 +122,10 @@ def render_message(
     yield from (StyledLine(f"        {line}", style) for line in rest)
 
 
-def render_table(views: Sequence[SubmissionView], language: Language) -> Iterator[StyledLine]:
+def render_table(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
     """Render the table of grades."""
-    head = tuple(map(language.read, ("file", "exercise", "score", "status")))
-    rows = [
-        (_truncate_left(view.file), view.exercise, view.score, language.read(view.status))
-        for view in views
-    ]
+    head = ("file", "exercise", "score", "status")
+    rows = [(_truncate_left(view.file), view.exercise, view.score, view.status) for view in views]
     first, *others = align_columns([head, *rows])
     yield StyledLine(first, "bold")
     for view, row in zip(views, others, strict=True):

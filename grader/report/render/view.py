@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from headcheck.grader.reading.excerpts import get_line_limit
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import (
     ErrorRecord,
     Excerpt,
@@ -39,6 +38,7 @@ from headcheck.grader.report.render.views import (
     SubmissionView,
 )
 from headcheck.grader.report.rounding import format_number, round_points
+from headcheck.properties.counting import choose_form
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import (
     NOT_FAILED,
@@ -63,9 +63,7 @@ ROW = re.compile(r"(\w+)( +)(.*)")
 """a row of a message: its label and its text"""
 
 
-def describe_broken(
-    count: int, language: Language = ENGLISH, *, more: bool = False, follows: bool = False
-) -> str:
+def describe_broken(count: int, *, more: bool = False, follows: bool = False) -> str:
     """Return a sentence on how many checks fail: more than those above, and for this reason."""
     if follows and more:
         one, many = "{n} more check fails for this reason", "{n} more checks fail for this reason"
@@ -75,14 +73,14 @@ def describe_broken(
         one, many = "{n} more check fails", "{n} more checks fail"
     else:
         one, many = "{n} check fails", "{n} checks fail"
-    return language.count(one, many, count)
+    return choose_form(one, many, count)
 
 
-def make_view(record: SubmissionRecord, language: Language = ENGLISH) -> SubmissionView:
+def make_view(record: SubmissionRecord) -> SubmissionView:
     """Return the view of a record."""
-    whole = describe_properties(record, language)
-    others = (*describe_search(record, language), *describe_hidden(record.hidden, language))
-    none = language.say("no exercise")
+    whole = describe_properties(record)
+    others = (*describe_search(record), *describe_hidden(record.hidden))
+    none = "no exercise"
     return SubmissionView(
         file=sanitise_line(record.file),
         exercise=none if record.exercise is None else sanitise_line(record.exercise),
@@ -90,27 +88,24 @@ def make_view(record: SubmissionRecord, language: Language = ENGLISH) -> Submiss
         score=format_points(record.score, record.max_score),
         share=record.score / record.max_score if record.max_score else 0.0,
         status=format_status(record.status),
-        groups=_view_groups(record.properties, language),
-        summary=(*whole, *describe_untried(record.properties, language), *others),
-        short_summary=(*whole, *count_untried(record.properties, language), *others),
+        groups=_view_groups(record.properties),
+        summary=(*whole, *describe_untried(record.properties), *others),
+        short_summary=(*whole, *count_untried(record.properties), *others),
         why_nothing=() if record.score else whole,
-        error=_view_message(record.error, language) if record.error else None,
-        notes=_view_notes(list_apart(record.notes, record.diagnosis), language),
-        repair=describe_repair(record.repair, language),
-        diagnosis=view_diagnosis(record.diagnosis, language, record.place, record.notes),
-        place=None if record.place is None else _view_place(record.place, language),
-        source=tuple(
-            _view_source(excerpt, record, language) for excerpt in record.source[:MAX_EXCERPTS]
-        ),
-        language=language,
+        error=_view_message(record.error) if record.error else None,
+        notes=_view_notes(list_apart(record.notes, record.diagnosis)),
+        repair=describe_repair(record.repair),
+        diagnosis=view_diagnosis(record.diagnosis, record.place, record.notes),
+        place=None if record.place is None else _view_place(record.place),
+        source=tuple(_view_source(excerpt, record) for excerpt in record.source[:MAX_EXCERPTS]),
     )
 
 
-def _view_place(place: PlaceRecord, language: Language) -> PlaceView:
-    of = language.read(place.of or "")
+def _view_place(place: PlaceRecord) -> PlaceView:
+    of = place.of or ""
     rows = [("right", place.right), ("yours", place.got)] if of else []
-    said = (f"{of}, {language.read(label)}: {'  '.join(numbers)}" for label, numbers in rows)
-    sentence = language.read(sanitise_line(place.sentence))
+    said = (f"{of}, {label}: {'  '.join(numbers)}" for label, numbers in rows)
+    sentence = sanitise_line(place.sentence)
     return PlaceView(sentence, tuple(map(sanitise_line, said)))
 
 
@@ -126,31 +121,29 @@ def format_points(score: float, maximum: float) -> str:
     return f"{format_number(round_points(score, maximum))} / {format_number(maximum)}"
 
 
-def tally_statuses(statuses: Sequence[str], language: Language = ENGLISH) -> str:
+def tally_statuses(statuses: Sequence[str]) -> str:
     """Format `3 results: 2 passed, 1 failed`: passed first, then by frequency.
 
     A file with several answers has several results.
     """
     counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
-    listed = ", ".join(f"{counts[status]} {language.read(status)}" for status in order)
-    total = language.count("{n} result", "{n} results", len(statuses))
+    listed = ", ".join(f"{counts[status]} {status}" for status in order)
+    total = choose_form("{n} result", "{n} results", len(statuses))
     return f"{total}: {listed}" if listed else total
 
 
-def _view_source(excerpt: Excerpt, record: SubmissionRecord, language: Language) -> SourceView:
+def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     """Return the lines of an excerpt, with the faults next to the marked lines."""
     messages: dict[int, list[str]] = {}
-    located = [each for each in list_located(record, language) if each[1] is not None]
+    located = [each for each in list_located(record) if each[1] is not None]
     for cell, number, message in located:
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
     lines = excerpt.text[:MAX_SOURCE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
     return SourceView(
-        language.say("Your code")
-        if excerpt.cell is None
-        else language.say("Your code, cell {cell}", cell=excerpt.cell),
+        "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
         tuple(
             SourceLine(
                 n,
@@ -164,45 +157,40 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord, language: Language)
     )
 
 
-def list_located(
-    record: SubmissionRecord, language: Language = ENGLISH
-) -> Iterator[tuple[int | None, int | None, str]]:
+def list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
     """Yield cells, lines, and the faults there: mistakes, the error, and the first crash."""
-    read = language.read
-    yield from ((d.cell, d.line, read(d.sentence)) for d in record.diagnosis)
+    yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
     if record.place is not None and record.place.proved is not None and not record.diagnosis:
-        yield record.place.proved.cell, record.place.proved.line, read(record.place.sentence)
+        yield record.place.proved.cell, record.place.proved.line, record.place.sentence
     if record.repair is not None:
-        yield record.repair.cell, record.repair.line, describe_repair(record.repair, language)[1]
+        yield record.repair.cell, record.repair.line, describe_repair(record.repair)[1]
     if record.error is not None:
-        yield record.error.cell, record.error.line, read(record.error.message)
+        yield record.error.cell, record.error.line, record.error.message
     ended = [p for p in reversed(record.properties) if p.status in ENDINGS]
     for (cell, line), p in {(p.cell, p.line): p for p in ended}.items():
-        at = read(format_location(cell, line))
-        yield cell, line, describe_ending(p, language).replace(at, "", 1)
+        at = format_location(cell, line)
+        yield cell, line, describe_ending(p).replace(at, "", 1)
 
 
-def _view_message(record: NoteRecord | ErrorRecord, language: Language) -> MessageView:
+def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
     text = sanitise(record.message) + format_location(record.cell, record.line)
-    return MessageView(format_status(record.kind), language.read(text))
+    return MessageView(format_status(record.kind), text)
 
 
-def _view_notes(notes: Sequence[NoteRecord], language: Language) -> tuple[MessageView, ...]:
-    views = [_view_message(note, language) for note in notes[:MAX_NOTES]]
+def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
+    views = [_view_message(note) for note in notes[:MAX_NOTES]]
     if left := len(notes[MAX_NOTES:]):
-        text = language.count("and {n} more note", "and {n} more notes", left)
+        text = choose_form("and {n} more note", "and {n} more notes", left)
         views.append(MessageView("note", text))
     return tuple(views)
 
 
-def _view_groups(properties: Sequence[PropertyRecord], language: Language) -> tuple[GroupView, ...]:
+def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
     by_outcome = _group_by_outcome(properties)
     groups: dict[str, list[PropertyRecord]] = {}
     for prop in sorted(properties, key=lambda prop: GROUP_ORDER.get(prop.group, len(GROUP_ORDER))):
         groups.setdefault(prop.group, []).append(prop)
-    return tuple(
-        _view_group(name, members, by_outcome, language) for name, members in groups.items()
-    )
+    return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
 
 
 Outcome = tuple[str, str, bool]
@@ -229,7 +217,6 @@ def _view_group(
     name: str,
     properties: Sequence[PropertyRecord],
     by_outcome: RecordsByOutcome,
-    language: Language,
 ) -> GroupView:
     failures: list[FailureView] = []
     alike: dict[str, list[str]] = {}
@@ -238,9 +225,9 @@ def _view_group(
             continue
         same = by_outcome.get(_get_outcome(prop), [prop])
         if same[0] is prop:
-            failures.append(_view_failure(prop, len(same) - 1, language))
+            failures.append(_view_failure(prop, len(same) - 1))
         else:
-            why, claim = (language.read(sanitise_line(p.claim)) for p in (same[0], prop))
+            why, claim = (sanitise_line(p.claim) for p in (same[0], prop))
             alike.setdefault(why, []).append(claim)
     score, maximum = sum(p.points for p in properties), sum(p.max_points for p in properties)
     return GroupView(
@@ -248,18 +235,16 @@ def _view_group(
         score=format_points(score, maximum),
         status=combine_statuses([p.status for p in properties]),
         total=len(properties),
-        passed=_select_by_status(properties, Status.PASSED, language),
+        passed=_select_by_status(properties, Status.PASSED),
         failures=tuple(failures),
         alike=tuple(RepeatedFailures(why, tuple(same)) for why, same in alike.items()),
-        untried=_select_by_status(properties, Status.NOT_TRIED, language),
-        unasked=_select_by_status(properties, Status.NOT_ASKED, language),
+        untried=_select_by_status(properties, Status.NOT_TRIED),
+        unasked=_select_by_status(properties, Status.NOT_ASKED),
     )
 
 
-def _select_by_status(
-    properties: Sequence[PropertyRecord], status: str, language: Language
-) -> tuple[str, ...]:
-    return tuple(language.read(sanitise_line(p.claim)) for p in properties if p.status == status)
+def _select_by_status(properties: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
+    return tuple(sanitise_line(p.claim) for p in properties if p.status == status)
 
 
 def combine_statuses(statuses: Sequence[str]) -> str:
@@ -269,16 +254,16 @@ def combine_statuses(statuses: Sequence[str]) -> str:
     return format_status([*failures, *unknown, Status.PASSED][0])
 
 
-def _view_failure(prop: PropertyRecord, alike: int, language: Language) -> FailureView:
+def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
     example = prop.counterexample
     case = prop.case or ""
-    rows = [_read_row(line, language) for line in sanitise(_strip_claim(prop)).split("\n")]
+    rows = [_read_row(line) for line in sanitise(_strip_claim(prop)).split("\n")]
     return FailureView(
-        heading=read_heading(prop.status, sanitise_line(prop.claim), language),
-        claim=language.read(sanitise_line(prop.claim)),
+        heading=read_heading(prop.status, sanitise_line(prop.claim)),
+        claim=sanitise_line(prop.claim),
         status=format_status(prop.status),
         details="\n".join(row for _, row, _ in rows),
-        case="" if case in prop.message else language.read(sanitise_line(case)),
+        case="" if case in prop.message else sanitise_line(case),
         code=sanitise(example.code, MAX_CODE_LENGTH) if example and example.code else "",
         alike=alike,
         evidence=prop.evidence,
@@ -288,14 +273,14 @@ def _view_failure(prop: PropertyRecord, alike: int, language: Language) -> Failu
     )
 
 
-def _read_row(line: str, language: Language) -> tuple[str, str, str]:
-    """Return the English label of a row of a message, the row in a language, and its text."""
+def _read_row(line: str) -> tuple[str, str, str]:
+    """Return the label of a row of a message, the row, and its text."""
     match = ROW.fullmatch(line)
     if match is None or match[1] not in LABELS:
-        return "", language.read(line), ""
-    text = language.read(match[3])
+        return "", line, ""
+    text = match[3]
     width = len(match[1] + match[2])
-    return match[1], f"{language.read(match[1]):<{width}}{text}", text
+    return match[1], f"{match[1]:<{width}}{text}", text
 
 
 def _strip_claim(prop: PropertyRecord) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import EvidenceRecord
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView
+from headcheck.properties.counting import choose_form
 
 PROBED = frozenset({"weights", "scale", "heads"})
 """the groups whose checks other mistakes may disturb"""
@@ -117,8 +117,6 @@ class SubmissionView:
     diagnosis: DiagnosisView | None = None
     place: PlaceView | None = None
     source: tuple[SourceView, ...] = ()
-    language: Language = ENGLISH
-    """the language of all texts here; statuses and the names of groups are English"""
 
     @property
     def target(self) -> str:
@@ -176,11 +174,11 @@ class SubmissionView:
         """The line above failures that the diagnosis leaves unexplained, if it explains others."""
         if self.diagnosis is None or not (self.consequences and self.others):
             return ""
-        return self.language.count(
+        return choose_form(
             "{n} failed check is not explained by {it}:",
             "{n} failed checks are not explained by {it}:",
             count_failures(self.others),
-            it=self.language.count("it", "them", len(self.diagnosis.sentences)),
+            it=choose_form("it", "them", len(self.diagnosis.sentences)),
         )
 
 

@@ -23,7 +23,6 @@ from headcheck.grader.report.course_file import (
     read_course_file,
 )
 from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, redact_submission
-from headcheck.grader.report.languages import ENGLISH, Language, find_language
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render.html import render_fragment
 from headcheck.grader.report.render.text import render as render_text
@@ -60,7 +59,6 @@ class CheckResult:
     """The result of a check, which a notebook displays as the last value of a cell."""
 
     record: SubmissionRecord
-    language: Language = ENGLISH
 
     @property
     def score(self) -> float:
@@ -75,16 +73,16 @@ class CheckResult:
     @property
     def verbose(self) -> str:
         """The complete result as text: every failed check, including the collapsed ones."""
-        return render_text(build_report([self.record]), language=self.language).rstrip("\n")
+        return render_text(build_report([self.record])).rstrip("\n")
 
     def __str__(self) -> str:
-        return render_text(build_report([self.record]), MORE, self.language).rstrip("\n")
+        return render_text(build_report([self.record]), MORE).rstrip("\n")
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return render_fragment(self.record, self.language)
+        return render_fragment(self.record)
 
     def _repr_mimebundle_(self, **kinds: object) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
@@ -133,7 +131,7 @@ def check_in_namespace(
     problem = explain_unknown(defined, record)
     if problem is not None:
         raise CannotCheck(problem)
-    return CheckResult(record, asked.language)
+    return CheckResult(record)
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,6 @@ class Request:
     settings: Settings
     feedback: Feedback = FULL_FEEDBACK
     """what is told"""
-    language: Language = ENGLISH
 
 
 def make_request(
@@ -177,8 +174,7 @@ def make_request(
         depth=rules.depth or Depth.USUAL,
         thorough=rules.thorough,
     )
-    language = find_language(rules.language)
-    return Request(settings, rules.feedback or FULL_FEEDBACK, language)
+    return Request(settings, rules.feedback or FULL_FEEDBACK)
 
 
 def _read_course(named: str | None, exercise: Exercise | None) -> CourseFile:
