@@ -32,10 +32,10 @@ def test_absent_is_whom_no_result_may_belong_to(record: MakeRecord) -> None:
     one = make_standing("s1", record("s1"))
     assert [each.id for each in list_absent([one], ROSTER)] == ["s2", "s3", "s4"]
     by_handle = replace(one, student="x", handle="19")
-    by_name = replace(one, student="x", name="Ada Lovelace")
+    by_name = replace(one, student="x", handle="x", name="Ada Lovelace")
     assert [each.id for each in list_absent([by_handle], ROSTER)] == ["s1", "s2", "s4"]
     assert [each.id for each in list_absent([by_name], ROSTER)] == ["s2", "s3", "s4"]
-    by_address = replace(one, student="y", email="CONWAY@x.org")
+    by_address = replace(one, student="y", handle="y", email="CONWAY@x.org")
     assert [each.id for each in list_absent([by_address], ROSTER)] == ["s1", "s3", "s4"]
     assert list_absent([one], build_roster(())) == ()
 
