@@ -120,7 +120,7 @@ def score_judged(
 
     Returns how the submissions of the earlier run were confined; None if there is no such run.
     """
-    same = [r.manifest for r in store.list_runs() if r.manifest.verdict_key == planned.verdict_key]
+    same = [each for each in store.list_runs() if each.manifest.verdict_key == planned.verdict_key]
     wanted, settings = {each.content.key for each in groups}, planned.settings
 
     def score(record: SubmissionRecord) -> SubmissionRecord:
@@ -134,7 +134,8 @@ def score_judged(
     for earlier in reversed(same):
         if earlier.key != planned.key:
             store.copy_judgements(earlier.key, planned.key, wanted, score)
-    return next((each.sandbox for each in reversed(same) if each.sandbox is not None), None)
+    confined = (each.manifest.sandbox for each in reversed(same))
+    return next((each for each in confined if each is not None), None)
 
 
 def build_report(begun: Run, stored: Iterable[GradedFile]) -> Report:

@@ -17,6 +17,8 @@ class Run:
     name: str
     created: str
     manifest: Manifest
+    key: str
+    """the manifest's key as an earlier version may have computed it, under which judgements are"""
 
 
 @dataclass(frozen=True, slots=True)

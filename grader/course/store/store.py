@@ -337,7 +337,7 @@ def _find_or_create_run(
         "manifest": encode(manifest),
     }
     id_ = connection.execute(insert(runs).values(row).returning(runs.c.id)).scalar_one()
-    return Run(id_, name, row["created"], manifest)
+    return Run(id_, name, row["created"], manifest, manifest.key)
 
 
 def _select_newest_run(connection: Connection, name: str) -> Run | None:
@@ -347,4 +347,4 @@ def _select_newest_run(connection: Connection, name: str) -> Run | None:
 
 
 def _parse_run(row: Any) -> Run:
-    return Run(row.id, row.name, row.created, decode(row.manifest))
+    return Run(row.id, row.name, row.created, decode(row.manifest), row.key)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader import run as runner
@@ -23,7 +24,9 @@ from headcheck.grader.course.results import (
     list_kept_shares,
 )
 from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.database import begin_write
 from headcheck.grader.course.store.records import GradedFile, Mark, Override
+from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.worker_pool import GradedSubmission
 from headcheck.grader.report.course_file import BadCourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline
@@ -51,9 +54,9 @@ SLUG = "simplified_attention"
 EXERCISE = BY_SLUG[SLUG]
 
 
-def read(tmp_path: Path, text: str) -> Path:
+def read(tmp_path: Path, content: str) -> Path:
     path = tmp_path / "headcheck.toml"
-    path.write_text(text)
+    path.write_text(content)
     return path
 
 
@@ -61,7 +64,7 @@ def read(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
         f"[points.{SLUG}]\nvalues = 20",
         f"round = 1\n[points]\nslip = 30\n[points.{SLUG}]\nvalues = 20.5\nscale = 0",
@@ -69,8 +72,8 @@ def read(tmp_path: Path, text: str) -> Path:
         "",
     ],
 )
-def test_a_manifest_has_the_keys_that_it_has_in_a_store(tmp_path: Path, text: str) -> None:
-    rules = read_course_file(read(tmp_path, text), EXERCISE)
+def test_a_manifest_has_the_keys_that_it_has_in_a_store(tmp_path: Path, content: str) -> None:
+    rules = read_course_file(read(tmp_path, content), EXERCISE)
     planned = manifest.build_manifest(runner.make_settings(EXERCISE, rules))
     stored = manifest.decode(manifest.encode(planned))
     assert (stored.key, stored.verdict_key) == (planned.key, planned.verdict_key)
@@ -96,8 +99,8 @@ def test_parts_add_up_to_the_total(total: float, checks: float, marks: float, bo
 @pytest.mark.parametrize("total", [100, 10, 33.33, 1])
 @pytest.mark.parametrize("slug", ["causal_attention", "kv_cache", SLUG])
 def test_every_exercise_has_the_total(tmp_path: Path, slug: str, total: float) -> None:
-    text = f"total = {total}\n[points.{slug}]\nvalues = 77\n"
-    rules = read_course_file(read(tmp_path, text))
+    content = f"total = {total}\n[points.{slug}]\nvalues = 77\n"
+    rules = read_course_file(read(tmp_path, content))
     assert compute_maximum(BY_SLUG[slug], rules.points) == total
     assert compute_maximum(BY_SLUG["linear_layer"], rules.points) == total
 
@@ -233,8 +236,8 @@ CHANGES = {
 
 def change(top: str, bottom: str) -> None:
     write_course()
-    text = Path("headcheck.toml").read_text()
-    Path("headcheck.toml").write_text(f"{top}{text}{bottom}")
+    rest = Path("headcheck.toml").read_text()
+    Path("headcheck.toml").write_text(f"{top}{rest}{bottom}")
 
 
 REGRADE = ("regrade", "week-1", "--store", "c.db", "--course", "headcheck.toml")
@@ -356,3 +359,22 @@ def test_a_worksheet_with_another_maximum_is_told_and_can_be_filled(headcheck: C
     assert remark in ran.err
     for wrong in ("0", "-5", "much"):
         assert headcheck(*export, "--into", "sheet.csv", "--out-of", wrong).code == 2
+
+
+def test_verdicts_under_a_key_of_an_earlier_version_are_found(
+    headcheck: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same manifest may have had another key, when its numbers were written differently."""
+    Path("class").mkdir()
+    Path("class/ada.py").write_text(WRONG)
+    grade_class = ("grade", "class", "--layout", "plain", "--store", "c.db", "--run", "w")
+    assert headcheck(*grade_class, "--exercise", SLUG).code == 1
+    with open_store("c.db") as store, begin_write(store.engine) as connection:
+        for table in ("runs", "judgements"):
+            connection.execute(text(f"UPDATE {table} SET key = 'of an earlier version'"))
+    monkeypatch.setattr(runner, "grade_with_progress", refuse_to_judge)
+    Path("new.toml").write_text(f"[points.{SLUG}]\nvalues = 20\n")
+    regrade = ("regrade", "w", "--store", "c.db")
+    assert headcheck(*regrade, "--diff").out == "0 would gain, 0 would lose, 1 stay\n"
+    assert headcheck(*regrade, "--course", "new.toml").code == 1
+    assert headcheck(*regrade, "--course", "new.toml").code == 0
