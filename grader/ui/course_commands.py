@@ -1,11 +1,9 @@
 """The commands for a whole course. Nothing heavy is imported before a command needs it."""
 
 import contextlib
-import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from headcheck.grader.ui.course_options import (
     tell_policy,
     warn_about,
 )
+from headcheck.grader.ui.dashboard_command import dashboard
 from headcheck.grader.ui.mark_command import mark
 from headcheck.grader.ui.options import (
     feedback_option,
@@ -338,53 +337,6 @@ def export(
     warn_about("without a score, since the machine was busy: grade again", busy)
     warn_about("whose verdict in the store is damaged: grade again", damaged)
     sys.exit(1 if exported.left_out or book.waiting else 0)
-
-
-@click.command()
-@click.argument("run")
-@store_option(required=True)
-@roster_option
-@click.option(
-    "--anonymous", is_flag=True, help="Show numbers instead of names, and no pages of students."
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Write the pages into this folder.",
-)
-@feedback_option
-def dashboard(
-    run: str, location: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
-) -> None:
-    """Write a page about a run: scores, shared mistakes, the checks failed most, every student.
-
-    It is for the instructor, and tells everything. With --feedback it tells what students may see.
-    """
-    files.ensure_writable(out)
-    level = parse_feedback(feedback)
-    with open_store(location) as store:
-        from headcheck.grader.course.result_lookup import load_released_results, load_results
-
-        released = level is not None
-        results = load_released_results(store, run, level) if released else load_results(store, run)
-        newest = store.load_newest_run(run)
-    from headcheck.grader.course.absent import add_absent
-    from headcheck.grader.course.dashboard import anonymise, render, render_pages
-    from headcheck.grader.course.export import Gradebook
-
-    students = load_roster(roster)
-    book = Gradebook(run, tuple(add_absent(results, students)), students)
-    version, day = newest.manifest.headcheck, datetime.fromisoformat(newest.created).date()
-    pages = {}
-    if anonymous:
-        book = anonymise(book, secrets.token_hex())
-    else:
-        pages = render_pages(book, version, day)
-    pages["index.html"] = render(book, version, tuple(pages), day=day)
-    for name, text in pages.items():
-        files.write(out / name, text.encode())
-    click.echo(f"dashboard: {out / 'index.html'}", err=True)
 
 
 def _write(exported: Mapping[str, bytes], out: Path | None) -> None:

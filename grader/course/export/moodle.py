@@ -47,6 +47,7 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
     grade = _find_grade_column(sheet, book.column)
     comments = _find_comment_column(sheet, grade)
     find_student = make_student_finder(book)
+    students, absent = book.students, book.absent
     rows: list[Sequence[str]] = [sheet.header]
     found: list[str | None] = []
     maximum = ""
@@ -58,8 +59,8 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
         filled = list(row)
         found.append(student)
         maximum = "".join(row[grade + 1 : grade + 2]).strip()
-        if student is not None and not (student in book.absent and _has_number(row[grade])):
-            results = book.students[student]
+        if student is not None and not (student in absent and _has_number(row[grade])):
+            results = students[student]
             score = sum_points(results)
             refuse_above(score, maximum, student, len(book.exercises))
             filled[grade] = _localise(score, maximum)
