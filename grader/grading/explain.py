@@ -111,10 +111,11 @@ def record_diagnoses(
     except SubmissionFailed:
         patterns = []
     records = [record_diagnosis(each, patterns, contract) for each in diagnosed]
-    if place is None or contract.entry is Entry.BUILDER or len(records) != 1:
-        return records
-    [record], is_of_values = records, diagnosed[0].mistake.variants
-    return [pin_line(record, place, patterns)] if is_of_values else records
+    of_values = [n for n, each in enumerate(diagnosed) if each.mistake.variants]
+    if place is not None and contract.entry is not Entry.BUILDER and len(of_values) == 1:
+        [at] = of_values
+        records[at] = pin_line(records[at], place, patterns)
+    return records
 
 
 def pin_line(

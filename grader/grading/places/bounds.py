@@ -119,10 +119,18 @@ class Bounder(SearchReader):
     def _bound_scrambled(
         self, name: str, at: int, before: tuple[Position, ...], found: tuple[str, ...]
     ) -> Bound:
-        """Return the bound of a step that lays out right numbers wrongly."""
+        """Return the bound of a step that lays out right numbers wrongly.
+
+        If it gives the right shape, the sizes that it reads are right.
+        """
         joined = [n for n in self.flow.steps[at].sources if self.flow.steps[n].kind in JOINS]
-        lines = self.lines.add_fed([at, *joined])
-        lines = self.flow.add_sizes(lines) if name in ("q", "k", "v") else lines
+        shapes = self.flow.steps[at].shape, tuple(self.stages[name].values.shape)
+        given, right = ([n for n in shape if n != 1] for shape in shapes)
+        if given == right:
+            lines = self.lines.list_lines([at, *joined])
+        else:
+            fed = self.lines.add_fed([at, *joined])
+            lines = self.flow.add_sizes(fed) if name in ("q", "k", "v") else fed
         return Bound(name, at, lines, before, found, scrambles=name)
 
     def _list_exchanged(self, key: str, step: int, edge: set[int]) -> set[int]:

@@ -26,6 +26,8 @@ class DiagnosisView:
     """whether the answers were compared with the results of such mistakes"""
     any_compared: bool = False
     """whether one of the mistakes is in the computation"""
+    reasons: tuple[str, ...] = ()
+    """why each mistake is made, or an empty text"""
 
 
 def view_diagnosis(
@@ -47,10 +49,11 @@ def view_diagnosis(
         mistakes = [replace(mistakes[0], cell=None, line=None)]
     return DiagnosisView(
         _describe_found(mistakes, compared=compared),
-        tuple(_describe(mistake, notes) for mistake in mistakes),
+        tuple(sanitise(m.sentence) + _tell_where_to_look(m) for m in mistakes),
         tuple(m.example for m in mistakes),
         compared,
         any(m.cases_tried for m in mistakes),
+        tuple(_explain(mistake, notes) for mistake in mistakes),
     )
 
 
@@ -68,13 +71,9 @@ def _list_explaining(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> S
     return [n for n in notes if n.kind == "unused_argument" and (n.cell, n.line) == at]
 
 
-def _describe(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> str:
-    """Return the sentence of a mistake, and either what explains it or where to look."""
-    said, why = sanitise(mistake.sentence), _list_explaining(mistake, notes)
-    if not why:
-        return said + _tell_where_to_look(mistake)
-    told = (sanitise(note.message) + format_location(note.cell, note.line) for note in why)
-    return " ".join([said, *(f"{each}." for each in told)])
+def _explain(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> str:
+    """Return the notes that say why a mistake is made; empty if there are none."""
+    return " ".join(f"{sanitise(note.message)}." for note in _list_explaining(mistake, notes))
 
 
 def _describe_found(mistakes: Sequence[DiagnosisRecord], *, compared: bool) -> str:

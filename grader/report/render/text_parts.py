@@ -42,8 +42,10 @@ UNJUDGED = ("not tried", "not asked", "not judged")
 def render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[StyledLine]:
     """Render the mistakes that were found, each with its example."""
     yield StyledLine(f"  {diagnosis.headline}", "bold")
-    for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
+    told = diagnosis.sentences, diagnosis.examples, diagnosis.reasons
+    for sentence, example, reason in zip_longest(*told):
         yield from indent(4, sentence)
+        yield from indent(4, reason) if reason else ()
         if examples and example is not None:
             yield from _render_example(example)
 

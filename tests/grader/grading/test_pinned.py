@@ -51,6 +51,37 @@ ONLINE = """
             peak = new
         return out / mass, (peak + mass.log()).squeeze(-1)
 """
+MULTI = """
+    import torch
+    from torch import nn
+
+    class MultiHeadAttention(nn.Module):
+        def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+            super().__init__()
+            if d_out % num_heads:
+                raise ValueError("the heads do not divide the width")
+            self.heads = num_heads
+            self.width = d_out // num_heads
+            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.out_proj = nn.Linear(d_out, d_out)
+            self.drop = nn.Dropout(dropout)
+
+        def cut(self, x):
+            b, n, _ = x.shape
+            h, w = self.heads, self.width
+            return x.view(b, n, h, w).transpose(1, 2)
+
+        def forward(self, x):
+            q, k, v = self.cut(self.W_query(x)), self.cut(self.W_key(x)), self.cut(self.W_value(x))
+            n = x.shape[1]
+            past = torch.ones(n, n, dtype=torch.bool, device=x.device).tril()
+            scores = q @ k.mT / self.width**0.5
+            scores = scores.masked_fill(~past, float("-inf"))
+            weights = self.drop(scores.softmax(-1))
+            return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+"""
 
 
 def change(source: str, *edits: tuple[str, str]) -> str:
@@ -90,6 +121,16 @@ WRONG = {
         change(CAUSAL, ('float("-inf")', "0.0")),
         "filled_with_zero",
         ("logits.masked_fill", ("logits.masked_fill",)),
+    ),
+    "a wrong mask, filled in rightly": (
+        change(MULTI, (".tril()", ".tril(1)")),
+        "next_token_visible",
+        (None, (".tril(1)", "masked_fill")),  # where it is inverted as well
+    ),
+    "heads that are split by a view alone": (
+        change(MULTI, ("x.view(b, n, h, w).transpose(1, 2)", "x.view(b, h, n, w)")),
+        "split_without_transpose",
+        ("x.view", ("x.view",)),
     ),
     "one layer by three names": (
         change(CAUSAL, (KEY, "self.W_key = self.W_query"), (VALUE, "self.W_value = self.W_query")),
@@ -158,8 +199,8 @@ def test_a_note_that_explains_a_mistake_stands_with_it(grade_notebook: "GradeNot
     source, _, _ = WRONG["an option that is ignored"]
     [record] = grade_notebook(source).values()
     shown = make_view(record)
-    why = f"never uses its argument `qkv_bias` (cell 1, line {find_line(source, 'def __init__')})."
-    assert shown.diagnosis is not None and shown.diagnosis.sentences[0].endswith(why)
+    why = "`__init__` of `CausalAttention` never uses its argument `qkv_bias`."
+    assert shown.diagnosis is not None and shown.diagnosis.reasons == (why,)
     assert not any("qkv_bias" in note.message for note in shown.notes if "never" in note.message)
 
 
