@@ -18,7 +18,10 @@ from headcheck.properties.families.parameter_transforms import (
     replace_parameters,
     zero_parameters,
 )
-from headcheck.properties.families.precision import bfloat16_runs
+from headcheck.properties.families.precision import (
+    bfloat16_is_as_exact_as_plain_torch,
+    bfloat16_runs,
+)
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -35,6 +38,7 @@ LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 2, "heads": 8, "head_dim": 2}
 """a case with more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are
 260"""
 LONG_WINDOW = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "window": 257}
+LONG_AND_SHARP = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "sharpness": 2}
 LARGE_VALUE = 1024.0
 SCORES_IN_HALF = (0, 12)
 """products with a key at distance zero; if all are 0, only the bias of the distance remains"""
@@ -144,3 +148,27 @@ def bfloat16_ends_a_window_where_it_ends(context: CaseContext) -> None:
             words = {True: "it sees token 0", False: "it does not see token 0"}
             where = f"output[0, {row}], with a window of {context.case.window}"
             raise Violation(ViolationKind.VALUE, words[must], words[sees], where)
+
+
+@precision(
+    C.HALF,
+    C.CAUSAL,
+    C.TOKENS,
+    C.WIDTHS,
+    sizes=(LONG_AND_SHARP,),
+    on=compose(at_least(tokens=4), with_values(dtype="bfloat16")),
+    after=(bfloat16_is_as_exact_as_plain_torch,),
+    dtypes=("bfloat16",),
+    hint="bfloat16 has 8 bits: are positions counted in it?",
+)
+def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
+    """Given bfloat16, later tokens stay invisible in sequences of more than 256 tokens."""
+    for start in (context.case.tokens - 5, context.case.tokens - 1):
+        # One of the signs makes the score of whoever sees the change large.
+        for factor in (-64, 64):
+            changed = context.x.clone()
+            changed[:, start:] *= factor
+            output = context.run(changed)[0]
+            what = f"output after a change of token {start} and all later ones"
+            tolerance = context.tolerance[:, :start]
+            context.assert_unchanged(output[:, :start], context.output[:, :start], tolerance, what)

@@ -122,8 +122,6 @@ def bfloat16_runs(context: CaseContext) -> None:
 
 
 HALF_SIZES = ({"batch": 2, "tokens": 24, "d_in": 12, "heads": 3, "head_dim": 8, "sharpness": 2},)
-LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "sharpness": 2}
-"""a case with more tokens than bfloat16 can count: 257 is 256 there, and 261 is 260"""
 HALF_HINT = "some step loses more digits than plain torch does, or overflows"
 
 
@@ -148,30 +146,6 @@ def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
         for factor in HALF_VALUE_FACTORS:
             W_v = factor * context.parameters.W_v
             assert_exact_values(context, replace_parameters(context, **plain, W_v=W_v))
-
-
-@family_property(
-    C.HALF,
-    C.CAUSAL,
-    C.TOKENS,
-    C.WIDTHS,
-    sizes=(LONG_IN_HALF,),
-    on=compose(at_least(tokens=4), with_values(dtype="bfloat16")),
-    after=(bfloat16_is_as_exact_as_plain_torch,),
-    dtypes=("bfloat16",),
-    hint="bfloat16 has 8 bits: are positions counted in it?",
-)
-def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
-    """Given bfloat16, later tokens stay invisible in sequences of more than 256 tokens."""
-    for start in (context.case.tokens - 5, context.case.tokens - 1):
-        # One of the signs makes the score of whoever sees the change large.
-        for factor in (-64, 64):
-            changed = context.x.clone()
-            changed[:, start:] *= factor
-            output = context.run(changed)[0]
-            what = f"output after a change of token {start} and all later ones"
-            tolerance = context.tolerance[:, :start]
-            context.assert_unchanged(output[:, :start], context.output[:, :start], tolerance, what)
 
 
 @family_property(

@@ -7,6 +7,7 @@ from headcheck.properties.families import (
     dropout_sizes,
     dropped_pairs,
     gradients,
+    half_positions,
     history,
     list_properties,
     masking,
@@ -53,7 +54,7 @@ SHAPES = (
 HALVES = (
     precision.bfloat16_runs,
     precision.bfloat16_is_as_exact_as_plain_torch,
-    precision.bfloat16_hides_the_future_of_long_sequences,
+    half_positions.bfloat16_hides_the_future_of_long_sequences,
     precision.float16_is_as_exact_as_plain_torch,
 )
 DTYPES = (
