@@ -17,6 +17,7 @@ from headcheck.grader.report.records import (
     FORMAT_VERSION,
     NO_VERDICT_KINDS,
     NOT_JUDGED,
+    REPAIRED,
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
@@ -215,7 +216,7 @@ def test_comparison_detects_differences(change: dict[str, Any], problem: str) ->
 
 
 def test_documented_values_match_the_code() -> None:
-    assert words("Statuses") == {status.value for status in Status} | {NOT_JUDGED}
+    assert words("Statuses") == {status.value for status in Status} | {NOT_JUDGED, REPAIRED}
     remarks = set(typing.get_args(typing.get_type_hints(CodeWarning)["kind"]))
     noted = {fault.ERROR_KIND}.union(*(said(each, NOTE) for each in (Property, SeedKind)))
     assert words("Notes") == remarks | noted
