@@ -5,9 +5,9 @@ import sys
 import click
 
 PLUGIN = "headcheck.grader.ui.pytest_plugin.plugin"
-REQUIRE_RESULTS = "headcheck.grader.ui.pytest_plugin.require_results"
-REASONS = "-rfEs"
-"""pytest's option for a full list of the reasons for skipped tests at the end"""
+REPORT = "headcheck.grader.ui.pytest_plugin.verify_report"
+OUTPUT = ("--tb=no", "-rN", "--no-header")
+"""options with which pytest leaves the output to the report"""
 EXIT_CODES = {0: 0, 1: 1}
 """exit codes of pytest and ours for them; any other code means that nothing was tried"""
 
@@ -36,6 +36,9 @@ EXIT_CODES = {0: 0, 1: 1}
     show_default=True,
     help="Try the fixed cases, cases that Hypothesis draws, or both.",
 )
+@click.option("-x", "--exitfirst", is_flag=True, help="Stop after the first failure.")
+@click.option("-k", "chosen", metavar="EXPRESSION", help="Try the properties that it selects.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the first failure and the counts alone.")
 def verify(
     names: tuple[str, ...],
     contract: str | None,
@@ -44,11 +47,17 @@ def verify(
     sizes: str | None,
     devices: tuple[str, ...],
     cases: str,
+    exitfirst: bool,
+    chosen: str | None,
+    quiet: bool,
 ) -> None:
     """Verify implementations of attention, as `pytest --headcheck` does.
 
     Without a name: those of [tool.headcheck.targets] in pyproject.toml. Without a contract or an
     exercise a class is judged as what it computes, and what was assumed is printed.
+
+    Prints the first failure when it is found; at the end what failed, and what was skipped and why.
+    `pytest --headcheck` prints every message.
 
     The code runs unconfined, as in your own tests: verify only code that you trust.
 
@@ -64,12 +73,15 @@ def verify(
         "--exercise": exercise,
         "--course": course,
         "--headcheck-sizes": sizes,
+        "-k": chosen,
     }
     options += [(option, text) for option, text in said.items() if text is not None]
+    options += [("--exitfirst",)] * exitfirst
     words = [word for option in options for word in option]
-    # In a process of its own, which has imported nothing that pytest would rewrite.
-    detail = "-q" if sys.stdout.isatty() else "-v"  # a log gets a line for each property
-    command = [sys.executable, "-m", "pytest", *_load_plugins(), detail, REASONS]
+    detail = f"--verbosity={-2 if quiet else -1}"
+    # In a process of its own, which has imported nothing. pytest would rewrite the assertions of
+    # all modules of headcheck, which takes longer than importing them.
+    command = [sys.executable, "-m", "pytest", *_load_plugins(), "--assert=plain", *OUTPUT, detail]
     done = subprocess.run([*command, "--headcheck-cases", cases, *words], check=False)
     sys.exit(EXIT_CODES.get(done.returncode, 2))
 
@@ -79,5 +91,5 @@ def _load_plugins() -> list[str]:
     from importlib.metadata import entry_points
 
     installed = any(found.value == PLUGIN for found in entry_points(group="pytest11"))
-    needed = [REQUIRE_RESULTS] if installed else [PLUGIN, REQUIRE_RESULTS]
+    needed = [REPORT] if installed else [PLUGIN, REPORT]
     return [word for name in needed for word in ("-p", name)]

@@ -285,6 +285,11 @@ class CaseContext(AnswerSource):
     def output(self) -> Tensor:
         return self.answer[0]
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether `answer` is known."""
+        return CaseContext.run in self._memo
+
     def compute_once(self, compute: Callable[[Self], T]) -> T:
         """Return the result of a computation on this context, which is done once for all checks."""
         if compute not in self._memo:

@@ -351,6 +351,11 @@ class Harness:
         """Return a context that shares nothing with earlier ones."""
         return LiveContext(self, self.contract, case)
 
+    def has_answered(self, case: Case) -> bool:
+        """Return whether the plain call on a case is known to give an answer."""
+        known = self._contexts.get(self.contract.fit(case))
+        return known is not None and known.is_answered
+
     def forget(self) -> None:
         """Drop all contexts, because the process that held their modules is gone."""
         self._contexts.clear()

@@ -9,6 +9,7 @@ plugin imports nothing and does nothing.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,8 @@ def pytest_configure(config: pytest.Config) -> None:
     targets = list_targets(config)
     if not targets:
         return
-    suites = [load_suite(target) for target in targets]
+    with use_one_thread():
+        suites = [load_suite(target) for target in targets]
     source = config.getoption("--headcheck-cases")
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []  # no other tests were named: skip `testpaths`
@@ -168,6 +170,19 @@ def load_suite(settings: "TargetSettings") -> "PropertySuite":
     )
 
 
+@contextmanager
+def use_one_thread() -> Iterator[None]:
+    """Let torch use one thread: on small inputs others only wait, and take processor time."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def apply_outcome(outcome: "VariantOutcome") -> None:
     """End the current test with an outcome, without a traceback of the plugin."""
     if outcome.skipped:
@@ -183,12 +198,14 @@ class SuitePlugin:
     def __init__(self, suites: "Sequence[PropertySuite]", source: str) -> None:
         self.suites = suites
         self.source = source
+        self._explained: list[PropertySuite] = []
 
     def pytest_report_header(self) -> list[str]:
-        from hypothesis import settings
+        lines, search = [], ""
+        if self.source != "bank":
+            from hypothesis import settings
 
-        search = f"{settings().max_examples} examples of a search"
-        lines = []
+            search = f"{settings().max_examples} examples of a search"
         for suite in self.suites:
             bank = f"up to {len(suite.case_set)} cases of the bank"
             tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
@@ -220,7 +237,8 @@ class SuitePlugin:
         return f"headcheck::{title}" if title else "headcheck"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        self._show_mistakes(terminalreporter)
+        failed = [report.nodeid for report in terminalreporter.stats.get("failed", ())]
+        self.show_mistakes(terminalreporter, failed)
         self._show_assumptions(terminalreporter)
         reports = [report for found in terminalreporter.stats.values() for report in found]
         kept = [pair for report in reports for pair in getattr(report, "user_properties", ())]
@@ -230,25 +248,22 @@ class SuitePlugin:
             for text in notes:
                 terminalreporter.line(text)
 
-    def _show_mistakes(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name the mistakes that explain the failures."""
-        failed = [report.nodeid for report in terminalreporter.stats.get("failed", ())]
-        device = next(
-            (
-                each
-                for each in get_devices(terminalreporter.config)
-                if not devices.explain_unavailable(each)
-            ),
-            None,
-        )
+    def show_mistakes(self, reporter: pytest.TerminalReporter, failed: Sequence[str]) -> None:
+        """Name the mistakes that explain failed tests, given by their node; each suite's once."""
+        names = get_devices(reporter.config)
+        device = next((each for each in names if not devices.explain_unavailable(each)), None)
         for suite in self.suites:
-            if not any(node.startswith(f"{self._get_node(suite)}::") for node in failed):
+            node = f"{self._get_node(suite)}::"
+            is_new = suite not in self._explained and any(each.startswith(node) for each in failed)
+            if device is None or not is_new:
                 continue
-            found = None if device is None else suite.diagnose(device)
+            self._explained.append(suite)
+            with use_one_thread():
+                found = suite.diagnose(device)
             if found is not None:
-                terminalreporter.section(suite.title)
+                reporter.section(suite.title)
                 for line in (found.headline, *(f"  {each}" for each in found.sentences)):
-                    terminalreporter.line(line)
+                    reporter.line(line)
 
     def _show_assumptions(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the contract assumed for each class that has no named one, even in a quiet run."""
@@ -301,7 +316,9 @@ class PropertyItem(pytest.Item):
 
     def runtest(self) -> None:
         try:
-            apply_outcome(self._check())
+            with use_one_thread():
+                outcome = self._check()
+            apply_outcome(outcome)
         finally:
             self.user_properties.extend((NOTE_KEY, note.message) for note in self.suite.notes)
 

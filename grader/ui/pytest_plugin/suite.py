@@ -14,7 +14,6 @@ from typing import Any
 
 from headcheck.grader import fault
 from headcheck.grader.grading import devices
-from headcheck.grader.grading.explain import record_diagnosis
 from headcheck.grader.report.feedback import FULL_FEEDBACK, WITHHELD_REASON, Feedback, FeedbackLevel
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
 from headcheck.grader.sandbox.grader_side.subject import (
@@ -191,7 +190,8 @@ class PropertySuite:
     def find_refusal(self, case: Case) -> SubmissionFailed | None:
         """Return the exception of the plain call on a case, if it raises."""
         if case not in self._refusals:
-            self._refusals[case] = _call_once(self.search_harness, case)
+            known = self.harness.has_answered(case)
+            self._refusals[case] = None if known else _call_once(self.search_harness, case)
             self.forget_searched()
         return self._refusals[case]
 
@@ -236,6 +236,9 @@ class PropertySuite:
         told = self.feedback.level is FeedbackLevel.FULL and not self.hidden
         if not told or self.contract.entry is Entry.BUILDER:
             return None  # what it builds a given class with is wrong, and not what that computes
+        # Imported here, because it takes as long as fifty properties, and only failures need it.
+        from headcheck.grader.grading.explain import record_diagnosis
+
         # The tests have ended: a fault of ours must not end the run.
         nothing: tuple[DiagnosedMistake, ...] = ()
         found = fault.contain(lambda: diagnose(self.harness, device), nothing)
@@ -247,50 +250,51 @@ class PropertySuite:
     def _check_on_bank(self, variant: PropertyVariant) -> VariantOutcome:
         if variant.prop is no_case_is_refused:
             return self._report_refusals(variant)
-        chosen, left_out = self._select_cases(variant)
-        if not chosen and left_out:
-            return self._skip_refused(left_out, variant)
-        return self._check_each(variant.prop, chosen)
-
-    def _select_cases(
-        self, variant: PropertyVariant
-    ) -> tuple[Sequence[Case], list[SubmissionFailed]]:
-        """Return the cases to try, and why others are left out.
-
-        If the implementation refuses every case, none is left out: each property reports it.
-        """
         bank = self._list_bank(variant)
         taken = [case for case in bank if not self.is_left_out(case)]
         chosen = variant.prop.select_cases(self.contract, taken or bank)
-        if not taken:
-            return chosen, []
-        refusals = [self.find_refusal(case) for case in chosen if self.is_left_out(case)]
-        tried = [case for case in chosen if not self.is_left_out(case)]
-        return tried, [refusal for refusal in refusals if refusal is not None]
+        # If the implementation refuses every case, none is left out: each property reports it.
+        return self._check_each(variant, chosen, self._explain_left_out if taken else _take)
+
+    def _explain_left_out(self, case: Case) -> SubmissionFailed | None:
+        return self.find_refusal(case) if self.is_left_out(case) else None
 
     def _list_bank(self, variant: PropertyVariant) -> list[Case]:
         return [replace(c, dtype=variant.dtype, device=variant.device) for c in self.case_set]
 
-    def _check_each(self, prop: Property, cases: Sequence[Case]) -> VariantOutcome:
-        """Check a property on cases; if one case cannot be checked, the others still count."""
-        rest, passed, stopped = cases, 0, list[Verdict]()
+    def _check_each(
+        self,
+        variant: PropertyVariant,
+        cases: Sequence[Case],
+        explain_left_out: Callable[[Case], SubmissionFailed | None],
+    ) -> VariantOutcome:
+        """Check a property on cases; if one case cannot be checked, the others still count.
+
+        Whether a case is left out is asked only if the property fails on it: the plain call that
+        answers this costs as much as most checks.
+        """
+        rest, passed = cases, 0
+        stopped, left_out = list[Verdict](), list[SubmissionFailed]()
         while True:
-            failed = find_first_failure(prop, self.harness, rest)
-            verdict, self._shrunk = shrink_failure(failed, self.harness, self._shrunk)
-            if verdict.failure is None:
+            verdict = find_first_failure(variant.prop, self.harness, rest)
+            if verdict.status is Status.PASSED:
+                passed += verdict.cases_tried
                 break
-            stopped.append(verdict)
+            failing, rest = rest[verdict.cases_tried - 1], rest[verdict.cases_tried :]
             passed += verdict.cases_tried - 1
-            rest = rest[verdict.cases_tried :]
-            if not rest:
-                break
-        if verdict.violation is None and stopped:
-            passed += len(rest)
-            crashed = [each for each in stopped if not each.unsupported]
-            verdict = crashed[0] if crashed else replace(stopped[0], cases_tried=passed)
-            if not crashed and passed:
-                return VariantOutcome()
-        return self.make_outcome(verdict)
+            if (refusal := explain_left_out(failing)) is not None:
+                left_out.append(refusal)
+                continue
+            verdict, self._shrunk = shrink_failure(verdict, self.harness, self._shrunk)
+            if verdict.failure is None:
+                return self.make_outcome(verdict)
+            stopped.append(verdict)
+        crashed = [each for each in stopped if not each.unsupported]
+        if crashed or (stopped and not passed):
+            return self.make_outcome((crashed or stopped)[0])
+        if left_out and not passed:
+            return self._skip_refused(left_out, variant)
+        return self.make_outcome(replace(verdict, cases_tried=passed))
 
     def make_outcome(self, verdict: Verdict) -> VariantOutcome:
         """Return a verdict as the outcome of a test."""
@@ -347,6 +351,10 @@ class PropertySuite:
         )
         own = (case for cases in chosen for case in cases if case.dtype == variant.dtype)
         return list(dict.fromkeys([*bank, *own]))
+
+
+def _take(case: Case) -> None:
+    """Leave no case out."""
 
 
 def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
