@@ -76,7 +76,7 @@ HIDDEN = PropertyRecord(
 )  # fmt: skip
 MISTAKE = DiagnosisRecord("no_scale", "THE MISTAKE", 3, 12, 7, 7)
 WITHOUT_LINE = replace(MISTAKE, cell=None, line=None)
-ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
+ALWAYS = {"name", "claim", "group", "status", "points", "max_points", "asked"}
 TOLD = {
     FeedbackLevel.NAME: ALWAYS,
     FeedbackLevel.MESSAGE: ALWAYS | {"message", "words", "cell", "line"},
