@@ -201,7 +201,7 @@ BROKEN = """() => Array.from(document.querySelectorAll('th, td')).flatMap((cell)
   const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
   const broken = [];
   for (let node = walk.nextNode(); node; node = walk.nextNode())
-    for (const word of node.data.matchAll(/\\\\S+/g)) {
+    for (const word of node.data.matchAll(/\\S+/g)) {
       const range = document.createRange();
       range.setStart(node, word.index);
       range.setEnd(node, word.index + word[0].length);
