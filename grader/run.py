@@ -160,14 +160,14 @@ def grade_with_progress(
 
         with progress.show_bars(len(found)) as bars:
             for file, records in worker_pool.grade_all(server, found, settings, bars.show):
-                bars.advance(file)
                 yield file, records
+                bars.advance(file)
         return
     graded = worker_pool.grade_all(server, found, settings)
     for number, (file, records) in enumerate(graded, start=1):
-        if len(found) > 1:
-            _print_line(f"{number}/{len(found)} {file.display_path}", records)
         yield file, records
+        if len(found) > 1:  # only now, when whoever got the records has saved them
+            _print_line(f"{number}/{len(found)} {file.display_path}", records)
 
 
 def tell_waiting(count: int) -> None:

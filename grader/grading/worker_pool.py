@@ -2,10 +2,10 @@
 
 A worker grades like this process: submissions run in children of its fork server, never in it.
 Worker and fork server are forked from the zygote, which has torch loaded; without a zygote a worker
-is a new interpreter. Submissions are handed out one by one, and their records come back in order.
-If a worker or its fork server dies, the worker is replaced and its submission graded again, so
-nothing is lost. If replacing a worker does not help, all other workers are ended too, because there
-will be no report.
+is a new interpreter. Submissions are handed out one by one, and the records of a sequence of them
+come back in order. If a worker or its fork server dies, the worker is replaced and its submission
+graded again, so nothing is lost. If replacing a worker does not help, all other workers are ended
+too, because there will be no report.
 """
 
 import contextlib
@@ -18,7 +18,6 @@ import signal
 import socket
 import sys
 import threading
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -68,6 +67,7 @@ class Supply(Protocol):
 
 Sandbox = ServerHandle | UnconfinedSandbox
 GradedSubmission = tuple[Submission, list[SubmissionRecord]]
+_Begun = tuple[Submission, Future[list[SubmissionRecord]]]
 
 
 def create_sandbox(
@@ -126,7 +126,7 @@ def grade_all(
     settings: Settings,
     emit: Listener = ignore,
 ) -> Generator[GradedSubmission, None, None]:
-    """Yield all submissions in order, each with its records once all before it are graded.
+    """Yield all submissions with their records: those of a sequence in order, others when graded.
 
     The next submission is taken when a worker is free. With one job, this process and its sandbox
     grade, and emit events. With several jobs, the same number of workers grade. Raises SandboxError
@@ -144,26 +144,38 @@ def grade_all(
     pool = WorkerPool([Worker(settings, trusted, own, zygote) for own in assign_processors(jobs)])
     with contextlib.closing(pool), ThreadPoolExecutor(jobs) as threads:
         try:
-            yield from _grade_in_order(pool, threads, found)
+            yield from _grade_with_threads(pool, threads, found)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             pool.dismiss("the run was broken off")
 
 
-def _grade_in_order(
+def _grade_with_threads(
     pool: "WorkerPool", threads: ThreadPoolExecutor, found: Supply
 ) -> Iterator[GradedSubmission]:
-    """Keep all workers busy, and yield what is graded in the order in which it was taken."""
-    begun: deque[tuple[Submission, Future[list[SubmissionRecord]]]] = deque()
+    """Keep all workers busy, and take no submission before a worker is free."""
+    begun: list[_Begun] = []
+    ordered = isinstance(found, Sequence)
     for submission in found:
         begun.append((submission, threads.submit(pool.grade, submission)))
         while len(open_ := [each for _, each in begun if not each.done()]) == len(pool.workers):
             wait(open_, return_when=FIRST_COMPLETED)
-        while begun and begun[0][1].done():
-            first, records = begun.popleft()
-            yield first, records.result()
-    for submission, records in begun:
-        yield submission, records.result()
+        yield from _pop_graded(begun, ordered)
+    while begun:
+        left = [each for _, each in begun]
+        wait(left[:1] if ordered else left, return_when=FIRST_COMPLETED)
+        yield from _pop_graded(begun, ordered)
+
+
+def _pop_graded(begun: list[_Begun], ordered: bool) -> Iterator[GradedSubmission]:
+    """Remove and yield what is graded; if the order matters, only what nothing is open before."""
+    for each in tuple(begun):
+        submission, records = each
+        if records.done():
+            begun.remove(each)
+            yield submission, records.result()
+        elif ordered:
+            return
 
 
 @dataclass(frozen=True)

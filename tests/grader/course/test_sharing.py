@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +24,8 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
-from headcheck.grader.report.records import Report
+from headcheck.grader.report.records import Report, from_json
+from tests.commands import RIGHT
 from tests.grader.course.test_course import forked
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
@@ -202,6 +205,42 @@ def test_a_file_that_changes_meanwhile_keeps_nobody_waiting(
     gate.open()
     wait_for_all(machines)
     assert [each.score for each in grade(store_url, folder).submissions] == [100.0] * 2
+
+
+@pytest.mark.whole
+def test_two_of_four_commands_are_killed(store_url: str, tmp_path: Path) -> None:
+    """Real commands with real judges, two workers each."""
+    folder = tmp_path / "class"
+    folder.mkdir()
+    for i in range(24):
+        text = RIGHT if i % 3 else RIGHT.replace("softmax", "sigmoid").replace(", dim=-1", "")
+        (folder / f"s{i:02}.py").write_text(f"{text}# {i}\n")
+    command = [sys.executable, "-m", "headcheck", "grade", str(folder), "--store", store_url]
+    command += ["--exercise", "simplified_attention", "--jobs", "2", "--format", "json"]
+    logs = [tmp_path / f"log{i}" for i in range(4)]
+    machines = []
+    for log in logs:
+        with log.open("w") as err, log.with_suffix(".json").open("w") as out:
+            machines.append(subprocess.Popen(command, stdout=out, stderr=err))
+
+    def list_graded() -> list[str]:
+        lines = [line for log in logs for line in log.read_text().splitlines()]
+        return [line.split()[1] for line in lines if line[:1].isdigit()]
+
+    wait_for(lambda: len(list_graded()) >= 6)
+    for machine in machines[:2]:
+        machine.kill()
+        machine.wait()
+    assert [machine.wait() for machine in machines[2:]] == [1, 1]
+    assert max(Counter(list_graded()).values()) == 1, "what is told is saved"
+    for log in logs[2:]:
+        report = from_json(log.with_suffix(".json").read_bytes())
+        assert [each.student for each in report.submissions] == [f"s{i:02}" for i in range(24)]
+        assert {each.status for each in report.submissions[1:3]} == {"passed"}
+        assert not any(each.error for each in report.submissions)
+    with open_store(store_url) as store:
+        [only] = store.list_runs()
+        assert len(store.load_judgement_ids(only.manifest.key)) == 24
 
 
 # ------------------------------------------------------------------------ claims
