@@ -125,7 +125,7 @@ WRONG = {
     "a wrong mask, filled in rightly": (
         change(MULTI, (".tril()", ".tril(1)")),
         "next_token_visible",
-        (None, (".tril(1)", "masked_fill")),  # where it is inverted as well
+        (".tril(1)", (".tril(1)", "masked_fill")),  # which inverts it as well
     ),
     "heads that are split by a view alone": (
         change(MULTI, ("x.view(b, n, h, w).transpose(1, 2)", "x.view(b, h, n, w)")),
