@@ -260,19 +260,21 @@ def test_the_saved_notebook_has_the_same_numbers(shell: InteractiveShell) -> Non
     run(shell, answer)  # cell 2
     run(shell, "n = 1")
     run(shell, answer)  # cell 4: the first one, run again
-    [here] = judged(shell, "found = check(causal_weights)").record.diagnosis
+    place = judged(shell, "found = check(causal_weights)").record.place
+    assert place is not None
     v4 = nbformat.v4
     cells = [v4.new_markdown_cell("# Mine"), v4.new_code_cell(answer, execution_count=4)]
     saved = v4.new_notebook(cells=[*cells, v4.new_code_cell("n = 1", execution_count=3)])
     read = read_source(nbformat.writes(saved).encode(), "ipynb")
-    assert [cell.number for cell in read.cells] == [here.cell, 3] == [4, 3]
+    assert [cell.number for cell in read.cells] == [place.lines[0].cell, 3] == [4, 3]
 
 
 def test_the_mistake_is_placed_in_the_cell(shell: InteractiveShell) -> None:
     run(shell, find_answer(BY_SLUG["causal_weights"], "no_scale").source)  # cell 2
-    [mistake] = judged(shell, "found = check(causal_weights)").record.diagnosis
-    assert mistake.name == "no_scale"
-    assert mistake.cell == 2
+    record = judged(shell, "found = check(causal_weights)").record
+    [mistake] = record.diagnosis
+    assert mistake.name == "no_scale" and record.place is not None
+    assert {each.cell for each in record.place.lines} == {2}
     assert mistake.line is not None
 
 
