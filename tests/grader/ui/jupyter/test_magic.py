@@ -275,7 +275,6 @@ def test_the_mistake_is_placed_in_the_cell(shell: InteractiveShell) -> None:
     [mistake] = record.diagnosis
     assert mistake.name == "no_scale" and record.place is not None
     assert {each.cell for each in record.place.lines} == {2}
-    assert mistake.line is not None
 
 
 def test_rerun_cell_is_not_reported_as_a_second_definition(shell: InteractiveShell) -> None:
