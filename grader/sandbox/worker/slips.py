@@ -118,9 +118,8 @@ def list_slips(source: SubmissionSource, name: str, stopped: Position | None) ->
     sites = table.collect_reachable_definitions(name)
     names = frozenset(table.program.binders) | {site.node.name for site in sites}
     cell, line = stopped or (None, None)
-    stops = [
-        Stop(site, names, line if stopped and site.cell == cell else None, name) for site in sites
-    ]
+    lines = [line if site.cell == cell else None for site in sites]
+    stops = [Stop(site, names, at, name) for site, at in zip(sites, lines, strict=True)]
     for kind in KINDS:
         if found := dict.fromkeys(edit for stop in stops for edit in kind(stop)):
             return tuple(found)
@@ -275,12 +274,12 @@ def _spell_own(stop: Stop, scope: Scope, node: ast.Attribute) -> Iterator[Edit]:
     if node.attr in known | ATTRIBUTES_OF_MODULES:
         return
     body = scope.class_.body if scope.class_ is not None else ()
-    starts = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
-    for start in starts:
+    functions = (each for each in body if isinstance(each, ast.FunctionDef))
+    for start in (each for each in functions if each.name == "__init__"):
         first = _find_simple(start)
         if first is not None and node.attr in {given.arg for given in start.args.args}:
-            end, kept = (first.end_lineno or 0, first.end_col_offset or 0), f"self.{node.attr}"
-            kept = f"{kept} = {node.attr}"
+            end = first.end_lineno or 0, first.end_col_offset or 0
+            kept = f"self.{node.attr} = {node.attr}"
             yield insert(stop.site.cell, *end, f"; {kept}", kept)
             return
     if node.attr in scope.own:
@@ -294,14 +293,9 @@ def _list_attributes(node: ast.ClassDef | None) -> frozenset[str]:
     walked = [] if node is None else list(ast.walk(node))
     stored = {n.attr for n in walked if isinstance(n, ast.Attribute) and _is_stored(n)}
     stored |= {n.name for n in walked if isinstance(n, ast.FunctionDef) and n.name != "__init__"}
-    return frozenset(stored).union(
-        str(n.args[0].value)
-        for n in walked
-        if isinstance(n, ast.Call)
-        and _name(n.func).startswith("register_")
-        and n.args
-        and isinstance(n.args[0], ast.Constant)
-    )
+    calls = (n for n in walked if isinstance(n, ast.Call) and n.args)
+    named = (n.args[0] for n in calls if _name(n.func).startswith("register_"))
+    return frozenset(stored).union(str(n.value) for n in named if isinstance(n, ast.Constant))
 
 
 def _spell_keywords(stop: Stop) -> Iterator[Edit]:
@@ -359,7 +353,7 @@ def _apply_layers(stop: Stop) -> Iterator[Edit]:
 
 def _is_layer(name: str, around: ast.ClassDef | None) -> bool:
     """Whether a class sets an attribute to an object of some class that is no parameter."""
-    walked = () if around is None else ast.walk(around)
+    walked = ast.walk(around or ast.Module([], []))
     values = [n.value for n in walked if isinstance(n, ast.Assign) and _name(n.targets[0]) == name]
     made = [_name(value.func) for value in values if isinstance(value, ast.Call)]
     return any(each[:1].isupper() and each != "Parameter" for each in made)
@@ -374,9 +368,9 @@ def _transpose_matrices(stop: Stop) -> Iterator[Edit]:
 
 def _copy_memory(stop: Stop) -> Iterator[Edit]:
     """Yield `reshape` for `view`, which requires the numbers in the order of their axes."""
-    for each in stop.at:
-        if isinstance(each.node, ast.Attribute) and each.node.attr == "view" and _is_called(each):
-            yield stop.replace(each.node, ast.Attribute(each.node.value, "reshape"))
+    for node in (each.node for each in stop.at if isinstance(each.node, ast.Attribute)):
+        if node.attr == "view":
+            yield stop.replace(node, ast.Attribute(node.value, "reshape"))
 
 
 def _make_masks_boolean(stop: Stop) -> Iterator[Edit]:
