@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from headcheck.grader.ui.pytest_plugin.plugin import SuitePlugin
-from headcheck.properties.counting import count
 
 MAX_ROWS = 10
 """the most rows of one list: both lists and the counts fit a screen"""
@@ -113,10 +112,8 @@ def list_skipped(reports: Sequence[pytest.TestReport]) -> list[str]:
 def shorten(rows: Sequence[str]) -> list[str]:
     """Return the first rows, and how many more there are."""
     more = len(rows) - MAX_ROWS
-    return [
-        *rows[:MAX_ROWS],
-        *([f"and {count(more, 'more')}: {EVERY_MESSAGE}"] if more > 0 else []),
-    ]
+    rest = [f"and {more} more: {EVERY_MESSAGE}"] if more > 0 else []
+    return [*rows[:MAX_ROWS], *rest]
 
 
 def describe_counts(stats: Mapping[str, Sequence[object]]) -> str:
