@@ -67,6 +67,11 @@ class BudgetExhausted(SubmissionFailed):
     """No more requests are made about the file; the message says why, and what to do."""
 
 
+def describe_end(text: str, *, alone: bool) -> BudgetExhausted:
+    """Return the exception that ends the grading when a single call, or all, used up the time."""
+    return BudgetExhausted(Status.TIMED_OUT if alone else Status.NOT_ASKED, text)
+
+
 @dataclass(eq=False)
 class Budget:
     """The part of a file's limits that is used up. Exercises in a file may differ in limits."""
@@ -89,15 +94,18 @@ class Budget:
     """the seconds of processor time in which the current child read the file and imported modules
     """
 
-    def require_available(self, op: str, limits: Limits) -> None:
-        """Raise BudgetExhausted if no more requests of this kind may be made."""
+    def require_available(self, op: str, limits: Limits, *, alone: bool = False) -> None:
+        """Raise BudgetExhausted if no more requests of this kind may be made.
+
+        `alone` says whether a single call has just used up its time.
+        """
         if self.reply_bytes > limits.replies:
             text = f"answered with more than {limits.replies >> 20} MiB in all"
             raise BudgetExhausted(Status.CRASHED, text)
         if text := self._describe_overrun(op, limits) or self._describe_endless(limits):
             raise BudgetExhausted(Status.TIMED_OUT, text)
         if text := self._describe_total(limits):
-            raise BudgetExhausted(Status.NOT_ASKED, text)
+            raise describe_end(text, alone=alone)
 
     @property
     def endless(self) -> int:

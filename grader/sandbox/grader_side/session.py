@@ -16,8 +16,8 @@ from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.budget import (
     IMPORT_REQUEST,
     Budget,
-    BudgetExhausted,
     Purpose,
+    describe_end,
 )
 from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory
 from headcheck.grader.sandbox.grader_side.servers import (
@@ -232,12 +232,11 @@ class Session:
         try:
             reply = self._request_timed(op, meta, tensors)
         except TooSlow:
-            self.budget.require_available(op, self.limits)  # raises a more specific error
+            alone = self.budget.endless > endless
+            self.budget.require_available(op, self.limits, alone=alone)  # a more specific error
             raise
         except ProcessorTimeUsedUp as used_up:
-            alone = self.budget.endless > endless  # threads used up all of it in one call
-            status = Status.TIMED_OUT if alone else Status.NOT_ASKED
-            raise BudgetExhausted(status, used_up.message) from None
+            raise describe_end(used_up.message, alone=self.budget.endless > endless) from None
         self.budget.reply_bytes += reply.size
         if self.budget.reply_bytes > self.limits.replies:
             self.child.close()

@@ -173,8 +173,9 @@ def test_points_earned_before_the_timeout_are_kept(grade_notebook: "GradeNoteboo
     assert record.status == "timed_out" and record.error is None
     assert record.score > 0
     assert record.properties[0].status == "passed"
-    assert record.properties[-1].status == "not_asked"
-    assert "took more than 4 s in all" in record.properties[-1].message
+    assert {p.status for p in record.properties} <= {"passed", "timed_out", "not_asked"}
+    late = next(p for p in record.properties if p.status == "timed_out")
+    assert "took more than 4 s in all" in late.message
 
 
 # ------------------------------------------------------------------------- determinism
