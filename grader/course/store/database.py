@@ -39,7 +39,7 @@ WAIT_S = 60
 LOCK_ID = 0x6865616463686B  # our advisory lock: PostgreSQL identifies them by number
 VERSION_TABLE = "headcheck_version"
 """the table that holds the version of a store"""
-NEWEST_REVISION = "0003"
+NEWEST_REVISION = "0004"
 """the version of a store after the last migration"""
 
 
