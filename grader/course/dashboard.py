@@ -37,6 +37,8 @@ class Cell:
     """the class in the page, such as `number`"""
     label: str = ""
     """what precedes the text where rows are blocks, and no header is above it"""
+    is_chosen: bool = False
+    """whether people chose the text, which may be written from right to left"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,7 @@ def _list_cells(each: ExerciseResult, criteria: Sequence[str]) -> list[Cell]:
     score = format_points(each.score, each.max_score) if each.is_judged else "–"
     found = {mark.criterion.name: mark for mark in each.criteria}
     return [
-        Cell(sanitise_line(each.name) if each.name != each.student else ""),
+        Cell(sanitise_line(each.name) if each.name != each.student else "", is_chosen=True),
         Cell(sanitise_line(each.exercise) or "no exercise"),
         Cell(f"{score}{'*' * (each.override is not None)}", round(share, 6), "number"),
         Cell(status, kind=status.replace(" ", "-")),
@@ -219,7 +221,7 @@ def _list_cells(each: ExerciseResult, criteria: Sequence[str]) -> list[Cell]:
         Cell(f"{each.attempt or ''}", each.attempt, "number", "attempt"),
         Cell(each.calculation or ("late" if each.late else "")),
         Cell(f"{seconds:.1f}" if seconds else "", round(seconds, 3), "number", "seconds"),
-        Cell(sanitise_line(each.group), label="group"),
+        Cell(sanitise_line(each.group), label="group", is_chosen=True),
         *(_make_cell(found.get(name), name) for name in criteria),
     ]
 

@@ -94,8 +94,8 @@ def redact_report(report: Report, feedback: Feedback | None) -> Report:
 def redact_submission(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
     """Return the part of one submission's record that may be disclosed.
 
-    The score counts every property. The time, too, depends on all of them, so it is withheld if
-    one is hidden.
+    The score counts every property. The time, too, depends on all of them, and a submission may
+    make it depend on its inputs. So it is withheld unless the inputs of all properties are told.
     """
     if feedback == FULL_FEEDBACK:
         return record
@@ -122,7 +122,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         score=record.score,
         max_score=record.max_score,
         status=_redact_status(record, shown),
-        seconds=0.0 if hidden else record.seconds,
+        seconds=record.seconds if _discloses_inputs(record, feedback) else 0.0,
         properties=tuple(
             _redact_property(p, feedback.get_level(p.name), shown, prints=feedback.prints)
             for p in shown
@@ -151,6 +151,13 @@ def _redact_diagnosis(
 def _discloses_cases(explained: Sequence[PropertyRecord], feedback: Feedback) -> bool:
     """Whether the cases of some failure may be disclosed, and with them the lines of a mistake."""
     return any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
+
+
+def _discloses_inputs(record: SubmissionRecord, feedback: Feedback) -> bool:
+    """Whether nothing is withheld of which the time could tell."""
+    levels = [feedback.get_level(p.name) for p in record.properties]
+    is_open = all(level.includes(FeedbackLevel.CASE) for level in levels)
+    return feedback.prints and is_open and not feedback.hidden & {p.name for p in record.properties}
 
 
 def _redact_repair(repair: RepairRecord | None, feedback: Feedback) -> RepairRecord | None:

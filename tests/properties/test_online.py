@@ -103,7 +103,7 @@ def test_right_answers_hold_much_fewer_numbers_than_there_are_scores(name: str) 
     query, key, value = (torch.randn(1, 1, n, 2, generator=drawn) for n in (queries, keys, keys))
     with torch.no_grad(), count_held(True, (query, key, value)) as held:
         function(query, key, value, 32)
-    assert queries * 32 // 4 < held.most < queries * keys * 2 // 5
+    assert queries < held.most < queries * keys * 2 // 5
 
 
 def test_what_is_given_and_what_is_gone_is_not_held() -> None:

@@ -96,7 +96,7 @@ def test_a_definition_that_survives_an_earlier_error_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("cells", "message", "place"),
     [
-        (["", "import nowhere_at_all\nclass Wanted(nowhere_at_all.A): pass"], "nowhere", (2, 1)),
+        (["", "import nowhere_at_all\nclass Wanted(nowhere_at_all.A): pass"], "nowhere", (1, 1)),
         (["n = 1\nm = n / 0", "class Wanted:\n    size = m"], "ZeroDivisionError: div", (1, 2)),
         (["def f():\n    raise SystemExit(3)", "Wanted = f()"], "SystemExit: 3", (1, 2)),
         (["x = 1", "pass"], "`Wanted` is not defined", (None, None)),
