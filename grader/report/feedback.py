@@ -5,6 +5,7 @@ a new field of a record is withheld until it is named here. `redact_report` is c
 report, before anything is rendered or written.
 """
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -94,8 +95,7 @@ def redact_report(report: Report, feedback: Feedback | None) -> Report:
 def redact_submission(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
     """Return the part of one submission's record that may be disclosed.
 
-    The score counts every property. The time, too, depends on all of them, and a submission may
-    make it depend on its inputs. So it is withheld unless the inputs of all properties are told.
+    The score counts every property. The time, too, depends on all of them.
     """
     if feedback == FULL_FEEDBACK:
         return record
@@ -122,7 +122,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         score=record.score,
         max_score=record.max_score,
         status=_redact_status(record, shown),
-        seconds=record.seconds if _discloses_inputs(record, feedback) else 0.0,
+        seconds=_redact_seconds(record, feedback),
         properties=tuple(
             _redact_property(p, feedback.get_level(p.name), shown, prints=feedback.prints)
             for p in shown
@@ -153,11 +153,17 @@ def _discloses_cases(explained: Sequence[PropertyRecord], feedback: Feedback) ->
     return any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
 
 
-def _discloses_inputs(record: SubmissionRecord, feedback: Feedback) -> bool:
-    """Whether nothing is withheld of which the time could tell."""
-    levels = [feedback.get_level(p.name) for p in record.properties]
-    is_open = all(level.includes(FeedbackLevel.CASE) for level in levels)
-    return feedback.prints and is_open and not feedback.hidden & {p.name for p in record.properties}
+def _redact_seconds(record: SubmissionRecord, feedback: Feedback) -> float:
+    """Return the time of a submission, in whole seconds if the inputs of a property are withheld.
+
+    A submission may make its time depend on its inputs. Whole seconds tell next to nothing of them.
+    If a property or what was printed is hidden, the time is 0.
+    """
+    names = {p.name for p in record.properties}
+    if feedback.hidden & names or not feedback.prints:
+        return 0.0
+    tells_inputs = all(feedback.get_level(name).includes(FeedbackLevel.CASE) for name in names)
+    return record.seconds if tells_inputs else float(math.ceil(record.seconds))
 
 
 def _redact_repair(repair: RepairRecord | None, feedback: Feedback) -> RepairRecord | None:
