@@ -35,6 +35,7 @@ from headcheck.grader.ui.options import (
 from headcheck.grader.ui.regrade_command import regrade
 
 if TYPE_CHECKING:
+    from headcheck.grader.course.export import ExportedFiles, Gradebook
     from headcheck.grader.course.intake.gather import Intake
     from headcheck.grader.course.intake.roster import Roster
     from headcheck.grader.course.store.store import Store
@@ -309,8 +310,6 @@ def export(
     from headcheck.grader.course.export import Gradebook, export, sheet
     from headcheck.grader.course.export.gradebook import hide_students
     from headcheck.grader.course.export.mark_sheet import number_students
-    from headcheck.grader.course.results import describe_open, find_damaged
-    from headcheck.grader.report.collation import collate
 
     students = load_roster(roster)
     results = add_absent(results, students) if FORMATS[form].absent else results
@@ -326,17 +325,24 @@ def export(
     with naming_extras():
         exported = export(book, form)
     _write(exported.files, out)
-    for remark in exported.remarks:
-        click.echo(f"headcheck: {remark}", err=True)
-    if FORMATS[form].contents == "results" and (remark := describe_open(book.results)):
+    _tell_exported(exported, book, form)
+    sys.exit(1 if exported.left_out or book.waiting else 0)
+
+
+def _tell_exported(exported: "ExportedFiles", book: "Gradebook", form: str) -> None:
+    """Say on standard error what the files do not say, and who is not in them."""
+    from headcheck.grader.course.results import describe_open, find_damaged
+    from headcheck.grader.report.collation import collate
+
+    open_marks = describe_open(book.results) if FORMATS[form].contents == "results" else ""
+    for remark in filter(None, (*exported.remarks, open_marks)):
         click.echo(f"headcheck: {remark}", err=True)
     warn_about("handed in nothing, so 0 points", tuple(sorted(book.absent, key=collate)))
     warn_about("left out", exported.left_out)
-    damaged = find_damaged(results)
+    damaged = find_damaged(book.results)
     busy = tuple(each for each in book.waiting if each not in damaged)
     warn_about("without a score, since the machine was busy: grade again", busy)
     warn_about("whose verdict in the store is damaged: grade again", damaged)
-    sys.exit(1 if exported.left_out or book.waiting else 0)
 
 
 def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
