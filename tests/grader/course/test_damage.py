@@ -62,6 +62,8 @@ def test_a_damaged_verdict_is_told_and_graded_again(
     code, out, said = headcheck("export", "w", *STORE, "--format", "csv")
     assert code == 1 and "bob,bob" in out
     assert "headcheck: whose verdict in the store is damaged: grade again: ada\n" in said
+    _, out, said = headcheck("export", "w", *STORE, "--format", "csv", "--anonymous")
+    assert "damaged: grade again: " in said and "ada" not in out + said and "bob" not in out + said
     assert "busy" not in said
     assert headcheck("dashboard", "w", *STORE, "--out", "pages")[0] == 0
     headcheck("regrade", "w", *STORE, "--diff")
