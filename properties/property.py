@@ -34,9 +34,9 @@ MIN_NATURAL_CASES = 8
 USUAL_CASES = 4
 """the most cases of a property at the usual depth, unless the property says otherwise"""
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
-NOT_ASKED_MESSAGE = "Not tried for lack of time, so it earns no points"
+NOT_ASKED_MESSAGE = "Not tried for lack of time, which earns no points"
 ASKED_IN_PART_MESSAGE = (
-    "Not tried for lack of time on some inputs, so it earns a part of the points"
+    "Not tried for lack of time on some inputs, which earns a part of the points"
 )
 Sizes = Mapping[str, object]
 """values of some fields of a case"""

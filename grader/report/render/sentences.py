@@ -186,8 +186,7 @@ def _read_reason(reason: str) -> str:
     if reason.startswith(f", {BECAUSE}"):
         claim = reason.removeprefix(f", {BECAUSE}")
         return f", because this check did not pass: {claim}"
-    words, colon, message = reason.partition(": ")
-    return f"{words}{colon}{message}"
+    return reason
 
 
 def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:

@@ -278,9 +278,7 @@ def _read_row(line: str) -> tuple[str, str, str]:
     match = ROW.fullmatch(line)
     if match is None or match[1] not in LABELS:
         return "", line, ""
-    text = match[3]
-    width = len(match[1] + match[2])
-    return match[1], f"{match[1]:<{width}}{text}", text
+    return match[1], line, match[3]
 
 
 def _strip_claim(prop: PropertyRecord) -> str:

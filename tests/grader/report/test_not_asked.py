@@ -30,10 +30,10 @@ from tests.grader.report.records import (
 )
 
 WHY = "its calls take too long on inputs this large"
-SAID = f"1 check was not tried for lack of time, so it earns no points: {WHY}"
+SAID = f"1 check was not tried for lack of time, which earns no points: {WHY}"
 LATE = PropertyRecord(
     EQUATION, EQUATION, "values", "not_asked", 0.0, 2.0,
-    f"Not tried for lack of time, so it earns no points: {WHY}",
+    f"Not tried for lack of time, which earns no points: {WHY}",
 )  # fmt: skip
 SLOW = make_submission(make_property(SHAPE, "contract"), LATE, status="not_asked")
 BUSY = make_submission(
@@ -69,7 +69,7 @@ def test_it_is_no_failure_and_the_reason_is_said() -> None:
     assert find_first_failure(SLOW) is None and describe_outcome(SLOW) == (SAID,)
     assert SAID in " ".join(text.render(make_report(SLOW)).split())
     page = html.render_page(SLOW, make_report(SLOW))
-    assert "Not tried for lack of time, so it earns no points" in page
+    assert "Not tried for lack of time, which earns no points" in page
     assert '<span aria-hidden="true">…</span> not asked' in page
 
 
