@@ -20,6 +20,7 @@ from headcheck.properties.terms.peculiarity import (
 )
 from headcheck.properties.violations.violation import (
     Reason,
+    Status,
     SubmissionFailed,
     Violation,
     ViolationKind,
@@ -233,7 +234,9 @@ def _adds_biases(context: LiveContext) -> bool:
     subject, asked = context.harness.subject, context.harness.requested_contract
     try:
         built = [construct(subject, asked, replace(context.case, bias=b)) for b in (False, True)]
-    except SubmissionFailed:
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
         return False
     without, more = (len(a.holder.describe_tensors(unregistered=True)) for a in built)
     return more > without

@@ -1,6 +1,5 @@
 """Calling the module has no side effects, and its answer depends on nothing but the input."""
 
-import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,6 +30,7 @@ from headcheck.properties.violations.violation import (
     SubmissionFailed,
     Violation,
     ViolationKind,
+    ignore_crashes,
 )
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
@@ -223,7 +223,7 @@ def settings_of_torch_are_left_alone(context: LiveContext) -> None:
         options = CallOptions(training=training, seed=1, grad=grad)
         adapter.forward(context.x, context.mask, options)
         if context.contract.has(C.MODULE):
-            with contextlib.suppress(SubmissionFailed):  # whether it refuses is not the question
+            with ignore_crashes():  # whether it refuses is not the question
                 adapter.forward(wide, context.mask, options)
     disturbed = context.harness.subject.list_disturbed()
     if disturbed:

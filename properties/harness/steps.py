@@ -19,7 +19,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.subject import CallOptions, Pass
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import ignore_crashes
 
 TRAINING_SEED = 1
 """the seed of training calls, so that each call drops the same weights"""
@@ -74,11 +74,8 @@ class HistoryStep(Protocol):
 
 def attempt(step: HistoryStep, state: HistoryState) -> None:
     """Take a step. Crashes are ignored, because other properties report them."""
-    try:
+    with ignore_crashes():
         step.take(state)
-    except SubmissionFailed as failure:
-        if failure.status is not Status.CRASHED:
-            raise
 
 
 def build_fresh_module(context: LiveContext) -> ModuleAdapter:

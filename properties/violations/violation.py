@@ -2,7 +2,8 @@
 
 import builtins
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 
@@ -206,6 +207,16 @@ class SubmissionFailed(Exception):
         raised = isinstance(known, type) and issubclass(known, BaseException)
         message = f"{name} was raised" if raised else "it crashed"
         return message + format_location(self.cell, self.line)
+
+
+@contextmanager
+def ignore_crashes() -> Iterator[None]:
+    """Ignore errors that the submission raises, but not a limit that it has used up."""
+    try:
+        yield
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headcheck.exercises import BY_SLUG
-from headcheck.exercises.answers import find_answer
+from headcheck.exercises.answers import AnswerKind, find_answer, list_answers
 from headcheck.grader.audit.matrix import load_namespace
 from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject, make_subject
 from headcheck.grader.sandbox.operations import NamedTensors
@@ -18,7 +18,25 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 EXERCISE = BY_SLUG["causal_attention"]
+REQUESTS = (0, 2, 5, 13)
 LATE = "took more than 10 s for one call: is there an endless loop?"
+
+
+SPENT = "used more than 60 s of processor time"
+
+
+@dataclass
+class Ending:
+    """A channel to a submission that has used up its time after so many requests."""
+
+    channel: Channel
+    left: int
+
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        self.left -= 1
+        if self.left < 0:
+            raise SubmissionFailed(Status.NOT_ASKED, SPENT)
+        return self.channel.request(op, meta, tensors)
 
 
 @dataclass
@@ -65,3 +83,16 @@ def test_a_crash_is_told_with_the_case_of_the_check() -> None:
     )
     assert verdict.status is Status.CRASHED
     assert verdict.failure is not None and verdict.failure.called is None
+
+
+def test_whenever_the_time_ends_nothing_is_wrong() -> None:
+    """A limit that is used up is neither the error that a check expects nor one that it sees."""
+    exercise = BY_SLUG["kv_cache"]
+    namespace = load_namespace(list_answers(exercise, AnswerKind.RIGHT)[0])
+    for prop, cases in exercise.plan_cases().items():
+        ended = set()
+        for left in REQUESTS:
+            channel = Ending(make_subject(namespace).channel, left)
+            harness = Harness(ChannelSubject(channel), exercise.contract)
+            ended.add(find_first_failure(prop, harness, cases[:1]).status)
+        assert ended <= {Status.PASSED, Status.NOT_ASKED}, prop.name

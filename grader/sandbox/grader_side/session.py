@@ -119,6 +119,8 @@ class Session:
     """the budgets that all sessions on the same file share"""
     killed_children: int = 0
     """how many earlier children were killed from outside"""
+    ending: SubmissionFailed | None = None
+    """the failure with which the current child ended"""
 
     @property
     def budget(self) -> Budget:
@@ -183,14 +185,18 @@ class Session:
 
     def start_successor(self, limits: Limits, **changes: Any) -> "Session":
         """Return a session for the same submission, with the process that has only read it."""
-        other = replace(self, limits=limits, names=(), child=None, killed_children=0, **changes)
+        other = replace(self._start_over(), limits=limits, names=(), **changes)
         if limits == self.limits and not self.names:
             self.child, other.child = None, self.child
         return other
 
     def open_search(self) -> "Session":
         """Return a session for the same definitions, with a process and a budget for searches."""
-        return replace(self, child=None, killed_children=0, purpose=Purpose.SEARCH)
+        return replace(self._start_over(), purpose=Purpose.SEARCH)
+
+    def _start_over(self) -> "Session":
+        """Return a session that has no child yet."""
+        return replace(self, child=None, killed_children=0, ending=None)
 
     @property
     def is_alive(self) -> bool:
@@ -224,8 +230,20 @@ class Session:
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         """Send one request to the current child.
 
-        Raises SubmissionFailed, of which BudgetExhausted is one, and MachineBusy.
+        Raises SubmissionFailed, of which BudgetExhausted is one, and MachineBusy. If the child has
+        ended, the failure is that with which it ended: what tidies up after it asks once more.
         """
+        if self.ending is not None and not self.is_alive:
+            raise self.ending
+        try:
+            return self._request_within_budget(op, meta, tensors)
+        except SubmissionFailed as failure:
+            self.ending = None if self.is_alive else failure
+            raise
+
+    def _request_within_budget(
+        self, op: str, meta: Mapping[str, Any], tensors: NamedTensors
+    ) -> Message:
         self.budget.require_available(READ.name if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
         endless = self.budget.endless
@@ -269,7 +287,7 @@ class Session:
             self.child.close()
             self.killed_children += self.child.killed_by_others
             self.budget.end_process(self.child.cpu)
-            self.child = None
+            self.child = self.ending = None
 
     def _retry_if_killed(self, action: Callable[[], Form]) -> Form:
         """Try again if the child was killed from outside.

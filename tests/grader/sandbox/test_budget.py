@@ -290,6 +290,23 @@ def test_the_last_of_too_many_endless_calls_says_so() -> None:
     assert said[2].startswith("3 calls used up their time")
 
 
+def test_what_tidies_up_after_a_late_call_is_told_the_same() -> None:
+    """A module is moved back, say: "the process had ended before" would look like a crash."""
+    session = Session(Slow(RequestTime(own=10.0), late=True), b"x = 1", "py", LIMITS)
+    session.load("x")
+    said = set()
+    for op in ("forward", "move", "construct"):
+        with pytest.raises(SubmissionFailed) as caught:
+            session.request(op, {})
+        said.add((caught.value.status, str(caught.value)))
+    assert said == {
+        (Status.TIMED_OUT, "took more than 10 s for one call: is there an endless loop?")
+    }
+    assert session.budget.overruns == 1
+    session.revive()
+    assert session.request("move", {}).op == "ok"
+
+
 # ------------------------------------------------------------------------- from a file on
 
 QUICK = Limits(call_s=0.6, idle_s=0.8)
