@@ -31,6 +31,8 @@ MAX_COMPARED = 4
 
 def describe_failure(search: BindingSearch) -> str:
     """Return the attention nearest to a class, or else a description of the attempts."""
+    if search.idle:
+        return search.idle
     learned = next(filter(None, map(_find_learned_queries, search.probes)), "")
     if learned:
         return f"attention of learned queries, `{learned}`: not judged"

@@ -17,6 +17,7 @@ from headcheck.properties.binding.calls import hides_its_mask, iter_axes, iter_f
 from headcheck.properties.binding.hypotheses import Sizes, iter_sizes
 from headcheck.properties.binding.probe import CallProbe, probe_call
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.violations.violation import SubmissionFailed
@@ -48,13 +49,15 @@ class Ways:
     """the paths of its weights, in all ways in which it was constructed"""
     probes: list[CallProbe] = field(default_factory=list)
     """the ways to construct and call the class that returned an answer"""
+    idle: str = ""
+    """how a call shows that the class is not written yet, so that the search gives up; or """ ""
 
     def is_early(self, _: object = None) -> bool:
         """Whether the search has not given up yet."""
-        return self.steps < MAX_STEPS
+        return not self.idle and self.steps < MAX_STEPS
 
     def may_be_exact(self, _: object = None) -> bool:
-        return self.steps < MAX_STEPS * EXACT
+        return not self.idle and self.steps < MAX_STEPS * EXACT
 
     def iter_probes(self, built: Built) -> Iterator[CallProbe]:
         """Yield the results of a constructed class, called in one form after another."""
@@ -137,7 +140,17 @@ class Ways:
         try:
             own = replace(form, places=())
             make = partial(construct, self.subject, self.signature.name, built, own)
-            return probe_call(make, built, sizes, form, batched=batched)
+            probe = probe_call(make, built, sizes, form, batched=batched)
         except SubmissionFailed as failure:
             note_failure(failure, self.failures)
             return None
+        if self.signature.entry is Entry.CLASS and not self.probes:
+            self.idle = self.idle or _find_idleness(probe)
+        return None if self.idle else probe
+
+
+def _find_idleness(probe: CallProbe | None) -> str:
+    """Say how a call shows that a class is not written yet; "" if it does not."""
+    if probe is None:
+        return "its calls return nothing that it has computed"
+    return "its calls return the same whatever its weights are" if probe.ignores("") else ""

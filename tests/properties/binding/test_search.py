@@ -56,6 +56,21 @@ def test_what_answers_nothing_is_not_found_and_breaks_nothing(kind: str) -> None
     assert find_first(make(**NOTHING[kind])) is None
 
 
+@pytest.mark.parametrize(
+    ("result", "tried"),
+    [
+        ("x", "its calls return the same whatever its weights are"),
+        ("None", "its calls return nothing that it has computed"),
+    ],
+)
+def test_a_class_that_is_not_written_yet_is_not_searched_for_long(result: str, tried: str) -> None:
+    subject, signature = open_class(make(result=result), "Own")
+    found = bind(subject, signature)
+    assert isinstance(found, NotBound) and found.tried == tried
+    searched = BindingSearch(subject, signature)
+    assert list(searched.iter_matches()) == [] and searched.steps < 50
+
+
 def test_what_is_right_for_one_sequence_alone_is_bound_as_that() -> None:
     """Its loop over queries takes a batch, too, and gives another shape of answer then."""
     rows = "w = torch.stack([(k * each).sum(-1).softmax(-1) for each in q]) / 1"
