@@ -32,9 +32,7 @@ from headcheck.grader.grading.definition import (
     record_error,
 )
 from headcheck.grader.grading.events import Listener, ignore
-from headcheck.grader.grading.head_masks import find_head_mask
 from headcheck.grader.grading.helpers import judge_helpers
-from headcheck.grader.grading.image_windows import find_windows
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
@@ -46,7 +44,6 @@ from headcheck.grader.grading.other_form import (
     say_exercise,
     takes_more,
 )
-from headcheck.grader.grading.questions import judge_further
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
@@ -280,26 +277,9 @@ class _Grading:
         judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole, kinds)
         run = functools.partial(judge.judge, self.layers)
         made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
-        made += filter(None, map(self._ask_further, records))
         for record in made:
             self.unrecognised.pop(record.name or "", None)
         return made
-
-    def _ask_further(self, record: SubmissionRecord) -> SubmissionRecord | None:
-        """Return the record of one more claim, if a class is right and has more to be asked."""
-        name = record.name or ""
-        if name not in self.bindings or record.status != Status.PASSED.value:
-            return None
-        about = self.signatures[name], self.bindings[name].contract
-        found = (find(*about) for find in (find_windows, find_head_mask))
-        question = next(filter(None, found), None)
-        if question is None:
-            return None
-        given = self.session, self.submission, self.settings, self.signatures[name], question
-        run = functools.partial(judge_further, *given)
-        with contextlib.suppress(SubmissionFailed):
-            return fault.contain(run, None, SandboxError, BadContract, SubmissionFailed)
-        return None
 
     def _has_layers(self, record: SubmissionRecord) -> bool:
         """Whether a judged definition has layers for queries, keys and values."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from headcheck.properties.binding.calls import HEAD_MASK, list_mask_names
+from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import (
@@ -203,7 +203,6 @@ def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:
     used = {*tokens[: sum(role != "mask" for role in form.inputs)], *(form.given or ())}
     used |= {*(form.without_weights or ()), *([form.cache.argument] if form.cache else ())}
     used |= {form.mask.argument or masks[0]} if masks else set()
-    used |= {name for name in masks if HEAD_MASK.fullmatch(name)}
     yield from (p.name for p in signature.call if p.has_default and p.name not in used)
 
 
