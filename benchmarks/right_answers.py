@@ -57,7 +57,7 @@ def main() -> None:
     slugs = asked.slugs or [each.slug for each in ALL]
     seeds = range(1, asked.seeds + 1)
     runs = [Run(slug, seed, asked.speed, asked.only) for seed in seeds for slug in slugs]
-    sys.exit(measure(runs, asked.done))
+    sys.exit(measure([run for run in runs if list_names(run)], asked.done))
 
 
 def measure(runs: Sequence[Run], done: Path | None) -> int:
@@ -82,12 +82,18 @@ def measure(runs: Sequence[Run], done: Path | None) -> int:
     return int(lost_points > 0)
 
 
+def list_names(run: Run) -> list[str]:
+    """Return the names of the right answers to grade."""
+    bank = list_answers(BY_SLUG[run.slug], AnswerKind.RIGHT)
+    return [answer.name for answer in bank if fnmatch(answer.name, run.only)]
+
+
 def grade(run: Run) -> list[SubmissionRecord]:
     """Return the records of the right answers to an exercise."""
-    exercise = BY_SLUG[run.slug]
+    exercise, names = BY_SLUG[run.slug], list_names(run)
     with TemporaryDirectory() as folder:
         for answer in list_answers(exercise, AnswerKind.RIGHT):
-            if fnmatch(answer.name, run.only):
+            if answer.name in names:
                 write_answer(answer, Path(folder))
         words = [sys.executable, "-m", "headcheck", "grade", folder, "--exercise", run.slug]
         words += ["--seed", str(run.seed), "--jobs", str(JOBS), "--format", "json"]
