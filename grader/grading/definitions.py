@@ -88,9 +88,8 @@ def _parse_signature(
     name, only = str(entry["name"]), bool(entry.get("for_inference", False))
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        keys = "doc", "called_doc", "reset", "forgets"
-        doc, called, reset, forgets = (str(entry.get(key, "")) for key in keys)
-        signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
+        doc, reset, forgets = (str(entry.get(key, "")) for key in ("doc", "reset", "forgets"))
+        signature = Signature(name, constructor, call, read, doc=doc)
         taken = _parse_parameters(entry.get("reset_parameters"))
         signature = replace(signature, reset=reset, reset_parameters=taken, forgets=forgets)
         said, options = str(entry.get("batch_first", "")), _parse_parameters(entry.get("options"))

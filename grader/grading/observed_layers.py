@@ -198,7 +198,7 @@ def _name_parts(paths: Iterable[str]) -> str:
 
 def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
     """Find layers of a list that are one layer."""
-    if SHARING.search(f"{signature.name} {signature.doc} {signature.called_doc}"):
+    if SHARING.search(f"{signature.name} {signature.doc}"):
         return None
     pairs = zip(flow.shared[::2], flow.shared[1::2], strict=False)
     same = [(one, other) for one, other in pairs if _are_of_one_list(one.path, other.path)]

@@ -17,10 +17,7 @@ from headcheck.grader.reading.cache_methods import find_forgotten, find_reset
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.config_fields import list_options
-from headcheck.grader.reading.docstrings import (
-    read_called_docstrings,
-    read_docstrings,
-)
+from headcheck.grader.reading.docstrings import read_docstrings
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
 from headcheck.grader.reading.parameters import Parameter, is_bound, iter_parameters
@@ -57,8 +54,6 @@ class Definition:
     """the definition for which this is another name: `Attention` in `Wanted = Attention`"""
     doc: str = ""
     """the beginning of its docstring, and of that of its `forward`"""
-    called_doc: str = ""
-    """the beginning of the docstrings of what it calls with arguments that it does not compute"""
     reset: str = ""
     """the name of its method that forgets earlier calls, or sets up a cache; "" without one"""
     forgets: str = ""
@@ -130,7 +125,6 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
         doc=read_docstrings(symbols, last),
-        called_doc=read_called_docstrings(symbols, last),
         reset="" if reset is None else reset.name,
         forgets=find_forgotten(symbols, last) if is_class and reset is None else "",
         reset_parameters=() if reset is None else tuple(iter_parameters(reset.args))[1:],

@@ -1,6 +1,5 @@
 """Guess what a class is meant to compute, if that differs from what it computes."""
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -33,22 +32,6 @@ NAMED = (
     (Polarity.BLOCK, re.compile(r"(.*_)?(block(ed)?|hidden|ignored?|excluded?|forbidden)(_mask)?")),
 )
 """what the name of a mask says of its true entries"""
-OWN_TOKEN = re.compile(
-    r"\b(itself|self|own|current|query)\b[^,]{0,20}\b(includ|inclusive|counted)"
-    r"|\binclud\w+ (it\w*|the (token|query)( itself)?|\w+ own|the current)\b|\bitself and\b"
-    r"|window\w*`* ?[-−] ?1\b|[-−] ?`*\w*window\w*`* ?\+ ?1\b",
-    re.IGNORECASE,
-)
-"""words that say that the tokens of a window include the one that looks"""
-
-ZERO_PADDING = re.compile(r"(?=.*\b(pad|mask|invalid|output|result))(?=.*\bzero)", re.IGNORECASE)
-"""words that say that the outputs of padding are zero"""
-
-SELF_LOOPS = re.compile(
-    r"\bself[- ]?loops?\b|\bown value\b|\b(sees?|attends? to|from) itself\b", re.IGNORECASE
-)
-"""words that say that a token sees itself, whatever the mask says"""
-
 SHARED_DROPOUT = re.compile(
     r"(dropout|dropped).*\b(shared|broadcast)\b|\b(shared|broadcast)\b.*(dropout|dropped)",
     re.IGNORECASE | re.DOTALL,
@@ -56,19 +39,6 @@ SHARED_DROPOUT = re.compile(
 """words that say that dropout is drawn for several sequences or heads at once"""
 OTHER_MASK = re.compile(r"\b\w+_mask\b")
 """the name of an argument, if it is not the one that is asked about"""
-_NAMES = {"q": r"q(uer(y|ies))?", "k": r"k(eys?)?", "v": r"v(alues?)?"}
-FUSED = re.compile(
-    r"\b(fused?|packed|columns?|rows?|stored?|stores|ordered|order|concatenated|stacked)\b",
-    re.IGNORECASE,
-)
-"""words for how one layer holds queries, keys and values"""
-ORDERS = {
-    order: re.compile(
-        r"\b" + r"\b\W{1,4}(and\W+)?\b".join(_NAMES[each] for each in order) + r"\b", re.IGNORECASE
-    )
-    for order in map("".join, itertools.permutations("qkv"))
-}
-"""how the order of queries, keys and values is written"""
 
 
 def expects_causality(
@@ -110,43 +80,10 @@ def find_causal_option(signature: Signature) -> str | None:
     return next((p.name for p in options if p.default is False), None)
 
 
-def quote_own_token(signature: Signature) -> str:
-    """Return the words that say that a window counts the token itself; "" if none do."""
-    return _quote(f"{signature.doc}\n{signature.called_doc}", OWN_TOKEN)
-
-
-def quote_zero_padding(signature: Signature) -> str:
-    """Return the words that say that the outputs of padding are zero; "" if none do."""
-    return _quote(signature.doc, ZERO_PADDING)
-
-
 def quote_shared_dropout(signature: Signature) -> str:
     """Return the words that say that sequences or heads drop the same weights; "" if none do."""
-    return _quote(signature.doc, SHARED_DROPOUT)
-
-
-def quote_self_loops(signature: Signature) -> str:
-    """Return the words that say that a token sees itself; "" if none do."""
-    return _quote(signature.doc, SELF_LOOPS)
-
-
-def _quote(said: str, words: re.Pattern[str]) -> str:
-    """Return the first sentence with such words; "" if there is none."""
-    sentences = (found.group().strip() for found in SENTENCE.finditer(said))
-    return next((each for each in sentences if words.search(each)), "")
-
-
-def find_stated_order(signature: Signature) -> tuple[str, str] | None:
-    """Return the order in which a docstring says that weights are fused, and its words."""
-    parts = re.split(r"[.;](?=\s|$)|\n\s*\n", signature.doc)
-    sentences = [" ".join(each.split()) for each in parts]  # of several lines
-    said = {
-        order: each
-        for each in sentences
-        for order, written in ORDERS.items()
-        if FUSED.search(each) and written.search(each)
-    }
-    return next(iter(said.items())) if len(said) == 1 else None
+    sentences = (found.group().strip() for found in SENTENCE.finditer(signature.doc))
+    return next((each for each in sentences if SHARED_DROPOUT.search(each)), "")
 
 
 def find_stated_polarity(signature: Signature, name: str) -> tuple[Polarity, str] | None:

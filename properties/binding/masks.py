@@ -3,8 +3,9 @@
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,11 +25,7 @@ from headcheck.properties.binding.followed_masks import (
     follows,
     iter_conventions,
 )
-from headcheck.properties.binding.intent import (
-    find_stated_polarity,
-    quote_self_loops,
-    quote_zero_padding,
-)
+from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.mistaken_masks import find_unfollowed
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
@@ -107,43 +104,32 @@ def _settle_mask(bench: Bench, name: str) -> Settled:
 def _find_exception(bench: Bench, form: CallForm, name: str) -> str:
     """Return a remark on where a class does not follow its masks, and need not; "" if it must.
 
-    The outputs of padding may be zero, or a token may see itself, if the class says so. It need not
-    say what padding gives, which is of no use, if its mask has one row for each sequence.
+    What padding gives is of no use: it may be zero, or of the padding itself.
     """
-    zeros, own = quote_zero_padding(bench.signature), quote_self_loops(bench.signature)
+    own_token, plain = torch.eye(bench.case.tokens, dtype=torch.bool), bench.compute().output
     for convention in iter_conventions(name, form):
         of_keys = convention.keys_only or convention.given_as is MaskSource.LENGTHS
         mask = replace(convention, keys_only=of_keys, required=form.mask.required)
-        called = replace(form, mask=mask)
-        for said, zero in ((zeros if of_keys else "", True), (own, False)):
-            masks = list(draw_masks(bench, mask)) if said else []
-            got = [bench.call(called, bench.x, keep) for keep in masks]
-            right = [_compute_except(bench, keep, zeros=zero) for keep in masks]
-            if said and all(map(is_close, got, right)):
-                return f"its mask is followed but for what it says: “{said}”"
-        in_rows = convention.keys_only and convention.axes == 2
-        if in_rows and _follows_padding(bench, called):
+        masks = list(draw_masks(bench, mask))
+        if convention.keys_only:  # where later tokens are hidden, only padding at the start tells
+            masks += [keep.flip(-1) for keep in masks]
+        got = [bench.call(replace(form, mask=mask), bench.x, keep) for keep in masks]
+        if all(is_close(results, plain) for results in got):
+            continue  # it has no effect, or none is drawn
+        if of_keys and all(map(partial(_follows_where_shown, bench), got, masks)):
             return "its mask is followed, but for what padding gives, which is not judged"
+        shown = [bench.compute(keep | own_token).output for keep in masks]
+        if all(map(is_close, got, shown)):
+            return "its mask is followed, but that a token sees itself is not judged"
     return ""
 
 
-def _follows_padding(bench: Bench, form: CallForm) -> bool:
-    """Whether padding before the tokens changes nothing at these, though the mask has an effect.
-
-    Some sequences have padding, so that their masks differ.
-    """
-    keep = torch.ones(bench.case.batch, 1, 1, bench.case.tokens, dtype=torch.bool)
-    keep[::2, ..., 0] = False
-    right = bench.compute(keep).output[:, 1:]
-    got = [t[:, 1:] for t in bench.call(form, bench.x, keep)[:1] if t.dim() == 3]
-    return is_close(got, right) and not is_close(got, bench.compute().output[:, 1:])
-
-
-def _compute_except(bench: Bench, keep: Tensor, *, zeros: bool) -> Tensor:
-    """Return what is right if outputs of padding are zero, or else if a token sees itself."""
-    if zeros:
-        return bench.compute(keep).output * keep[:, 0].mT
-    return bench.compute(keep | torch.eye(bench.case.tokens, dtype=torch.bool)).output
+def _follows_where_shown(bench: Bench, got: Sequence[Tensor], keep: Tensor) -> bool:
+    """Whether a mask of keys is followed by the tokens that it shows."""
+    right, shown = bench.compute(keep).output, keep[:, 0].mT
+    if not got or got[0].shape != right.shape:
+        return False
+    return is_close([got[0].where(shown, 0)], right.where(shown, 0))
 
 
 def _blame_errors(bench: Bench, name: str, errors: Mapping[str, CallForm]) -> Settled:

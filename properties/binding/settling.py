@@ -20,9 +20,7 @@ from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.intent import (
     expects_causality,
     find_causal_option,
-    find_stated_order,
     quote_causality,
-    quote_own_token,
 )
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.roles import settle_joining, settle_roles
@@ -37,7 +35,6 @@ from headcheck.properties.binding.sizing import (
 )
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
-from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.subject import Subject
@@ -53,7 +50,6 @@ WEIGHTS = re.compile(r"\battention[ _](weights|probabilities|probs|maps?)\b", re
 """words for weights in the docstring of a class that returns them"""
 MAX_NONE = 2
 """how many results that are no tensors may stand before the weights"""
-BY_HEAD = re.compile(r"\b(for|of) (every|each) head\b|\bper head\b", re.IGNORECASE)
 """words that say that a fused layer holds queries, keys and values of each head together"""
 SHARING = (
     "neighbouring heads should share keys and values, as in published models and in torch, so that "
@@ -89,7 +85,6 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_cache,
         _settle_gradients,
         settle_output_width,
-        _settle_order,  # last: the others compare with what the class computes
     ):
         settled = step(Bench(subject, signature, match, settled))
     return settled
@@ -112,29 +107,6 @@ def _intend(subject: Subject, signature: Signature, match: Match) -> Contract:
     if not expects_causality(signature, adapter.module, tensors):
         return contract
     return replace(contract, capabilities=contract.capabilities - {C.FULL} | {C.CAUSAL})
-
-
-def _settle_order(bench: Bench) -> Settled:
-    """Ask for the order of fused weights that the docstring states."""
-    stated = find_stated_order(bench.signature)
-    if stated is None:
-        return bench.settled
-    order, words = stated
-    by_head = BY_HEAD.search(words) is not None
-    mappings = tuple(_put_in_order(m, order, by_head=by_head) for m in bench.contract.mappings)
-    if mappings == bench.contract.mappings:
-        return bench.settled
-    settled = replace(bench.settled, contract=replace(bench.contract, mappings=mappings))
-    return settled.add(f"its fused weights should have the order that it states: “{words}”")
-
-
-def _put_in_order(mapping: ParameterMapping, order: str, *, by_head: bool) -> ParameterMapping:
-    """Return the mapping of a layer that holds queries, keys and values in this order."""
-    plain = mapping.packing in (Packing.ROWS, Packing.HEADS)
-    if not plain or {name[2:] for name in mapping.holds} != {*order}:
-        return mapping
-    holds = tuple(f"{mapping.holds[0][:2]}{letter}" for letter in order)
-    return replace(mapping, holds=holds, packing=Packing.HEADS if by_head else mapping.packing)
 
 
 # ------------------------------------------------------------------------------------ results
@@ -245,9 +217,6 @@ def _settle_window(bench: Bench) -> Settled:
         return settled
     longer = replace(bench, settled=settled, sized=case)
     answers = longer.call(windowed.call_form, longer.x)
-    said = quote_own_token(bench.signature)
-    if said and (answers or option is None):
-        return settled.add(f"its window holds the token itself, as the class says: “{said}”")
     if answers and option is None:
         return bench.settled.add(
             "inputs longer than its window are not judged: the right output is not known"

@@ -63,8 +63,6 @@ class Signature:
     """whether the attention should be causal, if the user said so"""
     doc: str = ""
     """what its docstrings say"""
-    called_doc: str = ""
-    """what the docstrings say of functions that it calls with what it was given"""
     reset: str = ""
     """the method that forgets earlier calls, or sets up a cache; "" if there is none"""
     forgets: str = ""
