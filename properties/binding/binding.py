@@ -148,6 +148,8 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
     if _may_be_unscaled(signature, match):
         unscaled = replace(match.contract, scale=1.0)
         match = replace(match, contract=unscaled, mistakes=(), remark=SAID_OF_UNSCALED)
+    if not search.probes:  # no call returned, so that nothing else is known
+        return Binding(match.contract, match.mistakes, match.inexact, raises=True)
     settled = settle(subject, signature, match)
     broken = find_free_widths(subject, signature, match, settled)
     return Binding(
@@ -155,7 +157,6 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
         match.mistakes,
         match.inexact,
         (*settled.remarks, *filter(None, [match.remark])),
-        raises=not search.probes,
         broken=broken,
     )
 

@@ -1,9 +1,12 @@
 """Bind a class whose calls all raise by the names of its weights: it shows nothing else.
 
-A class that returns an answer is explained by what it computes, or by its flow.
+A class that returns an answer is explained by what it computes, or by its flow. That every call
+raises proves a mistake only if nothing was guessed: names say what each argument is, and no number
+of the class itself stands in the errors, since another size might fit this number.
 """
 
 import re
+from collections.abc import Sequence
 
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_forms_of, list_mask_names
@@ -12,10 +15,12 @@ from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
+from headcheck.properties.binding.nearest import FAULT
+from headcheck.properties.binding.roles import CONTEXT
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.usual_values import is_option
-from headcheck.properties.binding.vocabulary import suggests_role
+from headcheck.properties.binding.vocabulary import guess_role, suggests_role
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
@@ -32,6 +37,9 @@ OTHER_AXES = re.compile(r"values to unpack \(expected [4-9], got 3\)")
 """the error of a class that takes images, or tokens that are cut into heads"""
 REFUSAL = re.compile(r"AssertionError|NotImplementedError")
 """an error with which a class says that it is not meant for such calls"""
+AXIS = re.compile(r"-\d+|dim(ension)?[ :=]+\(?-?\d+|\(line \d+\)|0x[0-9a-f]+|float\d+")
+"""numbers in an error that are no sizes"""
+NUMBER = re.compile(r"\d+")
 TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 """names of tensors that rotate queries and keys in pairs"""
 
@@ -70,7 +78,10 @@ def _choose_form(signature: Signature) -> CallForm | None:
 
 def _knows_inputs(signature: Signature) -> bool:
     """Whether names say what each input is that `forward` requires."""
-    return all(suggests_role(p.name) for p in signature.call if not p.has_default)
+    required = [p for p in signature.call if not p.has_default]
+    unsure = (p for p in required[1:] if guess_role(p.name) in ("x", "context"))
+    named = all(CONTEXT.fullmatch(p.name.lower()) for p in unsure)
+    return named and all(suggests_role(p.name) for p in required)
 
 
 def _judge(
@@ -91,9 +102,11 @@ def _judge(
     if any(TABLE.search(path) for path in built.tensors):
         contract = contract.with_sizes(parse_sizes("head_dim=even"))
     cases = [contract.fit(case) for case in (sizes.case, OTHER, WIDE)]
-    fits = all(_has_its_shapes(subject, contract, case) for case in cases)
-    raises = fits and all(_raises(subject, contract, case) for case in cases)
-    return Match(contract, sizes, inexact=True) if raises else None
+    if not all(_has_its_shapes(subject, contract, case) for case in cases):
+        return None
+    errors = [_find_error(subject, contract, case) for case in cases]
+    proved = all(errors) and (any(map(FAULT.match, errors)) or not _list_constants(errors))
+    return Match(contract, sizes, inexact=True) if proved else None
 
 
 def _has_its_shapes(subject: Subject, contract: Contract, case: Case) -> bool:
@@ -119,8 +132,8 @@ def covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> 
     return {m.path for m in mappings} == {t.path for t in list_stored(built.tensors, case)}
 
 
-def _raises(subject: Subject, contract: Contract, case: Case) -> bool:
-    """Whether a call raises, and not because the class refuses it."""
+def _find_error(subject: Subject, contract: Contract, case: Case) -> str:
+    """Return what a call raises; "" if it returns, or if the class refuses the call."""
     x = draw_normal(case, "x", case.batch, case.tokens, case.d_in)
     try:
         adapter = construct_adapter(subject, contract, case, seed=1)
@@ -129,5 +142,10 @@ def _raises(subject: Subject, contract: Contract, case: Case) -> bool:
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
-        return REFUSAL.match(failure.message) is None
-    return False
+        return "" if REFUSAL.match(failure.message) else failure.message
+    return ""
+
+
+def _list_constants(errors: Sequence[str]) -> set[str]:
+    """Return the sizes that stand in the errors of calls of all sizes: they are the class's own."""
+    return set.intersection(*({*NUMBER.findall(AXIS.sub("", each))} for each in errors))

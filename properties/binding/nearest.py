@@ -8,11 +8,17 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.binding.building import construct
+from headcheck.properties.binding.constructors import iter_suggested
 from headcheck.properties.binding.describe import describe_attention
+from headcheck.properties.binding.hypotheses import make_probe_case
 from headcheck.properties.binding.matching import find_exact, find_mistakes
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch
-from headcheck.properties.counting import count
+from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.usual_values import get_usual
+from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
+from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.counting import count, join_words
 
 ABSENT = "ModuleNotFoundError: "
 FAULT = re.compile(
@@ -52,13 +58,34 @@ def describe_failure(search: BindingSearch) -> str:
         )
     if not search.probes:
         fault = find_fault(search)
-        return f"it {fault}" if fault else "no way to build and call it gave an output"
+        return f"it {fault}" if fault else _say_what_was_tried(search.signature)
     tried = count(len(search.probes), "way")
     also = "; it writes over its input" * any(probe.overwrites for probe in search.probes)
     return (
         f"{tried} to build and call it gave an output, but no attention with its weights "
         f"gives this output{also}"
     )
+
+
+def _say_what_was_tried(signature: Signature) -> str:
+    """Say how a class was built and called in vain, and what the user can do."""
+    constructor = next(iter_suggested(signature), None)
+    tried = "no way to build and call it gave an output"
+    if constructor is not None and signature.entry is Entry.CLASS:
+        case = make_probe_case(constructor)
+        given = (f"{a.name}={a.get_value(case)!r}" for a in constructor.arguments if not a.fields)
+        taken = ", ".join(p.name for p in signature.call if not p.has_default)
+        tried += f", such as `{signature.name}({', '.join(given)})`, called with `{taken}`"
+    unknown = [p.name for p in signature.constructor if _is_unknown(p)]
+    if unknown:
+        tried += f"; it is not known what is meant by {join_words([f'`{n}`' for n in unknown])}"
+    return f"{tried}; to say what an argument is, add --bind, or write a contract"
+
+
+def _is_unknown(parameter: SignatureParameter) -> bool:
+    """Whether nothing says what a required argument of a constructor is."""
+    said = parameter.quantity or guess_quantity(parameter.name) or get_usual(parameter.name)
+    return not parameter.has_default and said is None and not is_flag(parameter.name)
 
 
 def depends_on_earlier_calls(search: BindingSearch) -> bool:
@@ -106,13 +133,13 @@ def _find_layer_of_both(probe: CallProbe) -> str:
 def find_fault(search: BindingSearch) -> str:
     """Return what a class raises whatever it is given, as a predicate; "" if that is not certain.
 
-    An error that names no value and no size is its own. So is one that came with every attempt.
+    An error that names no value and no size is its own.
     """
     if search.probes:
         return ""
     said = dict.fromkeys(search.failures)
     absent = [text.removeprefix(ABSENT) for text in said if text.startswith(ABSENT)]
-    own = [f"raises {text}" for text in said if FAULT.match(text) or len(said) == 1]
+    own = [f"raises {text}" for text in said if FAULT.match(text)]
     return next(iter(absent + own), "")
 
 

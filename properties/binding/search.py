@@ -1,6 +1,7 @@
 """Search for the binding of a class: the contract under which its behaviour is attention."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -63,6 +64,9 @@ from headcheck.properties.terms.case import Case
 
 MISTAKE_STEPS, PAIR_STEPS = 60, 400
 """the work of trying all mistakes, and of trying all pairs of them"""
+OWN_BATCH = re.compile(r"shape '\[(\d+), ")
+"""in the error of a view whose number of sequences may be fixed"""
+MAX_OWN_BATCH = 128
 MAX_LIKELY = 200
 """the most contracts that names suggest: those of six numbers of heads, for a fused layer"""
 MAX_PLACED = 40
@@ -122,6 +126,15 @@ class BindingSearch(Ways):
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
         if not self.probes:
             yield from self._iter_among(iter_of_one_length, self._attempts, FULL)
+        if not self.probes:
+            for batch in self._list_own_batches():
+                yield from self._iter_among(iter_suggested, (), replace(PROBE, batch=batch))
+
+    def _list_own_batches(self) -> list[int]:
+        """Return the numbers of sequences that may be fixed in the code, as its errors say."""
+        found = (OWN_BATCH.search(text) for text in self.failures)
+        batches = dict.fromkeys(int(each[1]) for each in found if each is not None)
+        return [batch for batch in batches if PROBE.batch < batch <= MAX_OWN_BATCH][:1]
 
     def _share_keys(self, match: Match) -> Match:
         """Return a match that was found where no heads share keys, for a class that offers this.

@@ -123,7 +123,7 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ),
         (
             "context",
-            r"y|z|.*context.*|.*memory.*|.*enc(oder)?.*|kv|x_?kv|x_?2|.*cond.*|.*source.*|src"
+            r"y|z|.*context.*|.*memory.*|(.*_)?enc(oder)?(_.*)?|kv|x_?kv|x_?2|.*cond.*|.*source.*|src"
             r"|other|cross.*|b",
         ),
         (

@@ -16,6 +16,8 @@ from headcheck.grader.reading.slicing import Statement
 from headcheck.grader.sandbox.worker.importing import TOP
 
 Number = int | float | bool
+STAR = "*"
+"""stands, among names that could not be bound, for all that a star import would bring"""
 
 
 @dataclass(eq=False)
@@ -47,7 +49,8 @@ class Loading:
             exec(step.compile(), namespace)
         except (Exception, SystemExit) as error:
             self.first_error = self.first_error or error
-            self.failed.update(dict.fromkeys(step.effects.binds, error))
+            names = {*step.effects.binds, *[STAR] * step.effects.star}
+            self.failed.update(dict.fromkeys(names, error))
         # What is computed from a variable later on is computed from its new value.
         namespace.update({n: v for n, v in self.values.items() if n in step.effects.binds})
 

@@ -68,7 +68,7 @@ from headcheck.grader.sandbox.worker.configs import Config, make_full_config
 from headcheck.grader.sandbox.worker.crashes import explain_crash
 from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
-from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
+from headcheck.grader.sandbox.worker.loading import STAR, Loading, Number, make_module
 from headcheck.grader.sandbox.worker.object_calls import ObjectCaller
 from headcheck.grader.sandbox.worker.slips import list_slips
 from headcheck.grader.sandbox.worker.tracing import make_reply, trace
@@ -153,9 +153,10 @@ class WorkerRuntime(ObjectCaller):
 
     def _find_cause(self, error: BaseException) -> BaseException:
         """Return the earlier error that left a name unbound, if it led to this NameError."""
-        if type(error) is NameError and error.name in self.failed_names:
-            return self.failed_names[error.name]
-        return error
+        if type(error) is not NameError:
+            return error
+        named = self.failed_names.get(error.name)
+        return named or self.failed_names.get(STAR, error)
 
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
         """Describe an error, and explain the crash if it is one."""

@@ -131,6 +131,23 @@ def test_a_module_that_is_absent_is_named_before_anything_that_follows_from_it(
     )
 
 
+def test_a_name_that_an_absent_star_import_would_bring_is_no_mistake(grade: Grade) -> None:
+    other = STRANGE.replace("Blender", "Other").replace(
+        "b, t, w =", "turned = turn(tokens)\n        b, t, w ="
+    )
+    records = grade(f"from elsewhere import *\n{STRANGE}{other}")
+    assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
+    said = [n.message for n in records["Blender"].notes if n.kind == "unjudged"]
+    assert said and said[0].startswith("`Other` is not judged: it imports `elsewhere`")
+
+
+def test_what_was_tried_is_told_with_what_the_user_can_do(grade: Grade) -> None:
+    source = STRANGE.replace("b, t, w =", "assert len(tokens) == 12345\n        b, t, w =")
+    [record] = grade(source).values()
+    assert record.error is not None and "12345" not in record.error.message
+    assert "it is not known what is meant by `pieces`; to say what an" in record.error.message
+
+
 def test_an_error_about_a_value_that_headcheck_chose_is_not_quoted(grade: Grade) -> None:
     source = """
     class Unusual(nn.Module):
@@ -143,7 +160,7 @@ def test_an_error_about_a_value_that_headcheck_chose_is_not_quoted(grade: Grade)
     """
     [record] = grade(source).values()
     assert record.error is not None
-    assert "(no way to build and call it gave an output)" in record.error.message
+    assert "(no way to build and call it gave an output" in record.error.message
     assert "probability" not in record.error.message
 
 
