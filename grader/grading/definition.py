@@ -21,6 +21,7 @@ from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.explanation import explain_failures, name_mistakes
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.grading.open_mode import is_open
 from headcheck.grader.grading.recording import (
     attach_hint,
     record_definition,
@@ -29,6 +30,11 @@ from headcheck.grader.grading.recording import (
     record_warnings,
     select_certain_notes,
     summarise_status,
+)
+from headcheck.grader.grading.refusals import (
+    excuse_precision,
+    leave_out_refused,
+    list_refusals,
 )
 from headcheck.grader.grading.repair import find_repair, find_stop, undoes_slip
 from headcheck.grader.grading.search import search_further
@@ -151,10 +157,15 @@ class DefinitionGrader:
     def _check(self, attempt: Attempt, live: LiveChecker, emit: Listener) -> list[Verdict]:
         """Return the verdicts of an attempt, also on the stated form in a class's own terms."""
         seed, device = self.settings.seed.value, self.settings.device
-        verdicts = []
-        for verdict in check_properties(attempt, live.harness, live.check, seed, device):
+        verdicts, check = list[Verdict](), live.check
+        without_exercise = is_open(attempt.target.exercise)
+        if without_exercise:
+            check = leave_out_refused(check)
+        for verdict in check_properties(attempt, live.harness, check, seed, device):
             emit(PropertyJudged(verdict))
             verdicts.append(verdict)
+        if without_exercise:
+            return excuse_precision(verdicts)
         if attempt.target.contract is None:
             return verdicts
         plan = attempt.target.exercise.plan_cases(seed, device)
@@ -178,7 +189,7 @@ class DefinitionGrader:
         certain = select_certain_notes(live.harness, verdicts)
         notes = [
             *record_warnings(judged.warnings, live.harness.contract, status),
-            *map(record_note, [*target.notes, *noted, *certain]),
+            *map(record_note, [*target.notes, *noted, *certain, *list_refusals(verdicts)]),
         ]
         found = verdicts, notes, explanation
         record = record_definition(submission, target, self._began, *found, self.settings.rounding)

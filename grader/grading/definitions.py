@@ -112,6 +112,7 @@ def _parse_parameters(
             bool(p["has_default"]),
             p.get("default"),
             by_name=p["kind"] == "keyword",
+            is_switch=bool(p.get("is_switch")),
             makers=makers.get((method, p["name"]), ()),
         )
         for p in taken or ()

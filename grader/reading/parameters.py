@@ -17,6 +17,8 @@ class Parameter:
     has_default: bool
     default: int | float | bool | str | None = None
     """the default, if the source has it as a literal"""
+    is_switch: bool = False
+    """whether its annotation says that it is on or off"""
 
 
 def iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
@@ -25,13 +27,19 @@ def iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
     required = len(positional) - len(args.defaults)
     for i, arg in enumerate(positional):
         default = args.defaults[i - required] if i >= required else None
-        yield Parameter(arg.arg, "positional", i >= required, _read_literal(default))
+        switch = _is_switch(arg)
+        yield Parameter(arg.arg, "positional", i >= required, _read_literal(default), switch)
     if args.vararg:
         yield Parameter(args.vararg.arg, "*", False)
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        yield Parameter(arg.arg, "keyword", default is not None, _read_literal(default))
+        own = default is not None, _read_literal(default), _is_switch(arg)
+        yield Parameter(arg.arg, "keyword", *own)
     if args.kwarg:
         yield Parameter(args.kwarg.arg, "**", False)
+
+
+def _is_switch(arg: ast.arg) -> bool:
+    return isinstance(arg.annotation, ast.Name) and arg.annotation.id == "bool"
 
 
 def _read_literal(node: ast.expr | None) -> int | float | bool | str | None:

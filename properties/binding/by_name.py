@@ -8,6 +8,7 @@ of the class itself stands in the errors, since another size might fit this numb
 import re
 from collections.abc import Sequence
 
+from headcheck.properties.binding.bench import STATED
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_forms_of, list_mask_names
 from headcheck.properties.binding.constructors import Constructor, iter_suggested
@@ -35,8 +36,6 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed
 C = Capability
 OTHER_AXES = re.compile(r"values to unpack \(expected [4-9], got 3\)")
 """the error of a class that takes images, or tokens that are cut into heads"""
-REFUSAL = re.compile(r"AssertionError|NotImplementedError")
-"""an error with which a class says that it is not meant for such calls"""
 AXIS = re.compile(r"-\d+|dim(ension)?[ :=]+\(?-?\d+|\(line \d+\)|0x[0-9a-f]+|float\d+")
 """numbers in an error that are no sizes"""
 NUMBER = re.compile(r"\d+")
@@ -142,7 +141,7 @@ def _find_error(subject: Subject, contract: Contract, case: Case) -> str:
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
-        return "" if REFUSAL.match(failure.message) else failure.message
+        return "" if STATED.match(failure.message) else failure.message
     return ""
 
 

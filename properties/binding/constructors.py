@@ -221,6 +221,8 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
     name, quantity = parameter.name, parameter.quantity or guess_quantity(parameter.name)
     if parameter.quantity is not None:
         return Argument(name, parameter.quantity)
+    if parameter.is_switch and not parameter.has_default:
+        return Argument(name, CONSTANT, default=get_usual(name, is_flag(name)))
     if parameter.default is False and RELATIVE.search(name):
         return Argument(name, CONSTANT, default=True)
     if quantity in SCALES and parameter.has_default:

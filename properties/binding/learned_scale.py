@@ -44,8 +44,9 @@ def is_explained(search: BindingSearch, match: Match) -> bool:
     """Whether a class is exact, or has a mistake that is not one of its scale."""
     if match.mistakes:
         return not {mistake.name for mistake in match.mistakes} & SCALES
-    case = match.contract.fit(OTHER)
-    return not match.inexact and is_right_at(search.subject, match.contract, case)
+    form = replace(match.contract.call_form, places=(match.place,))
+    contract = replace(match.contract, call_form=form)
+    return not match.inexact and is_right_at(search.subject, contract, contract.fit(OTHER))
 
 
 def _iter_scales(probe: CallProbe, path: str) -> Iterator[LearnedScale]:

@@ -1,10 +1,12 @@
 """Settle the role of each sequence of tokens that a call takes: queries, keys, values, context."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close
 from headcheck.properties.binding.calls import guess_roles, iter_role_orders, names_roles
+from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.terms.call_form import CallForm
@@ -13,6 +15,11 @@ from headcheck.properties.terms.case import Case
 C = Capability
 CONTEXT = re.compile(r"context|(.*_)?memory|kv|x_kv|enc(oder)?_(\w+)|source|src|cross(_\w+)?")
 """names of an option that gives a call other tokens for keys and values"""
+SIDES = (
+    ("query", re.compile(r"x|q|quer(y|ies)|tgt|target|hidden(_states?)?|dec(oder)?_\w+")),
+    ("context", re.compile(r"context|ctx|memory|(x_)?kv|enc(oder)?_\w+")),
+)
+"""names that say on which side of cross-attention the tokens of an argument are"""
 
 
 def settle_joining(bench: Bench) -> Settled:
@@ -58,12 +65,9 @@ def settle_roles(bench: Bench) -> Settled:
     if "context" in form.inputs and _may_ignore_context(bench, form):
         return bench.settled
     taken = bench.signature.call[: len(form.inputs)]
-    if form != bench.contract.call_form:
-        orders = [form.inputs]
-    elif names_roles(taken):
-        orders = [tuple(guess_roles(taken))]
-    else:
-        orders = list(iter_role_orders(form.inputs))
+    orders = [form.inputs]
+    if form == bench.contract.call_form:
+        orders = _list_orders(taken, form)
     for longer in (2, 0):
         for order in orders:
             if _follows_roles(bench, replace(form, inputs=order), longer):
@@ -73,8 +77,37 @@ def settle_roles(bench: Bench) -> Settled:
                 settled = replace(bench.settled, contract=contract)
                 offers = longer or ("context" in order and not _demands_one_length(bench, form))
                 return settled.claim(C.CROSS) if offers else settled
-    contract = replace(bench.contract, call=form.inputs, call_form=form)
-    return replace(bench.settled, contract=contract).claim(C.CROSS)
+    order = orders[0]
+    contract = replace(bench.contract, call=order, call_form=replace(form, inputs=order))
+    settled = replace(bench.settled, contract=contract).claim(C.CROSS)
+    if not _name_sides(taken, form):
+        return settled
+    named = dict(zip(order, (p.name for p in taken), strict=False))
+    return settled.add(
+        f"the tokens of `{named['query']}` should attend to those of `{named['context']}`, "
+        "as its arguments are named"
+    )
+
+
+def _list_orders(taken: Sequence[SignatureParameter], form: CallForm) -> list[tuple[str, ...]]:
+    """Return the roles that the inputs may have: what their names say, or any."""
+    if names_roles(taken):
+        return [tuple(guess_roles(taken))]
+    sides = _name_sides(taken, form)
+    return [sides] if sides else list(iter_role_orders(form.inputs))
+
+
+def _name_sides(taken: Sequence[SignatureParameter], form: CallForm) -> tuple[str, ...]:
+    """Return the roles of two sequences if their names say who attends to whom, or else nothing."""
+    said = [
+        next((role for role, words in SIDES if words.fullmatch(p.name.lower())), "")
+        for p, role in zip(taken, form.inputs, strict=False)
+        if role != "mask"
+    ]
+    if sorted(said) != ["context", "query"]:
+        return ()
+    remaining = iter(said)
+    return tuple(role if role == "mask" else next(remaining) for role in form.inputs)
 
 
 def _add_context(bench: Bench) -> CallForm:

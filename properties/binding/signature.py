@@ -41,6 +41,8 @@ class SignatureParameter:
     """the quantity of the parameter, if the user stated it"""
     by_name: bool = False
     """whether it is passed by name only, as options are"""
+    is_switch: bool = False
+    """whether its annotation says that it is on or off"""
     makers: tuple[Maker, ...] = ()
     """what may make the object that it takes, the likeliest first"""
 
@@ -120,4 +122,5 @@ def _read_parameter(parameter: inspect.Parameter) -> SignatureParameter:
         default is not inspect.Parameter.empty,
         literal,
         by_name=parameter.kind is inspect.Parameter.KEYWORD_ONLY,
+        is_switch=parameter.annotation in (bool, "bool"),
     )

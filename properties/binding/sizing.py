@@ -47,10 +47,10 @@ def settle_share(bench: Bench) -> Settled:
 def settle_width(bench: Bench) -> Settled:
     """Keep to widths with which a class can be built.
 
-    They are multiples of its norm's groups, or even, as for sines beside cosines.
+    Those of heads are multiples of its norm's groups, or even, as for sines beside cosines.
     """
     for multiple in MULTIPLES:
-        rules = f"{bench.contract.size_rules or ''} d_out%{multiple}"
+        rules = f"{bench.contract.size_rules or ''} head_dim%{multiple}"
         contract = (
             bench.contract if multiple == 1 else bench.contract.with_sizes(parse_sizes(rules))
         )

@@ -314,3 +314,29 @@ def test_what_padding_gives_is_free(
 ) -> None:
     assert old in IN_ROWS
     assert grade_text(IN_ROWS.replace(old, new)).status == status
+
+
+def test_a_name_that_only_masks_need_is_told(grade_text: "GradeText") -> None:
+    source = """
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v)
+        )
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            s = s.masked_fill(mask, -np.inf) if mask.dtype == torch.bool else s + mask
+        return self.out((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+    record = grade_text(source)
+    assert record.status != "passed" and "`np`" in str(record.properties)
+    assert grade_text("import numpy as np" + source).status == "passed"

@@ -81,6 +81,12 @@ def test_some_other_arguments_get_what_they_usually_get(name: str, value: object
     assert made.arguments[1].default == value
 
 
+def test_what_is_on_or_off_by_its_annotation_is_no_size_and_no_rate() -> None:
+    taken = (SignatureParameter("dim"), SignatureParameter("turned", is_switch=True))
+    [first, *_] = iter_suggested(Signature("Own", taken, (SignatureParameter("x"),)))
+    assert [(a.quantity, a.default) for a in first.arguments][1] == (CONSTANT, False)
+
+
 def test_every_assignment_is_tried_where_names_mislead_but_not_without_end() -> None:
     two = [show(each) for each in iter_assigned(signature("a", "b"))]
     assert "d_out heads, square" in two and "heads d_out, square" in two

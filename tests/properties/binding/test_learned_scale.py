@@ -70,6 +70,12 @@ def test_a_mistake_beside_the_scale_is_named(source: str, mistakes: list[str]) -
     assert [mistake.name for mistake in found.mistakes] == mistakes
 
 
+def test_a_scale_is_found_beside_weights_that_are_returned() -> None:
+    init = f"{SEPARATE}\nself.scale = nn.Parameter(torch.tensor((dim // heads) ** -0.5))"
+    found = must_bind(make(init=init, scores="s = q @ k.mT * self.scale", result="o, w"))
+    assert found.contract.call_form.scale is not None
+
+
 def test_heads_of_one_number_have_no_direction() -> None:
     contract = replace(must_bind(make_scaled()).contract, sizes={"head_dim": 1})
     assert contract.call_form.compares_directions

@@ -196,6 +196,30 @@ def test_inputs_are_known_by_what_they_do(call: str, inputs: str, roles: tuple[s
     assert contract.has(C.CROSS)
 
 
+@pytest.mark.parametrize(
+    ("call", "roles"),
+    [("x, memory", ("query", "context")), ("encoder_out, decoder_hidden", ("context", "query"))],
+)
+def test_the_side_of_the_queries_is_what_the_arguments_are_called(
+    call: str, roles: tuple[str, ...]
+) -> None:
+    """Where the other side's tokens attend, the claim fails."""
+    sides = dict(zip(roles, call.split(", "), strict=True))
+    exchanged = f"{sides['context']}, {sides['query']}, {sides['query']}"
+    found = must_bind(make(call=call, inputs=exchanged))
+    assert found.contract.call_form.inputs == roles and found.contract.has(C.CROSS)
+    assert f"the tokens of `{sides['query']}` should attend" in str(found.remarks)
+
+
+@pytest.mark.parametrize("call", ["context, question", "latents, x", "a, b"])
+def test_names_that_leave_the_sides_open_accuse_nobody(call: str) -> None:
+    first, second = call.split(", ")
+    found = must_bind(make(call=call, inputs=f"{first}, {second}, {second}"))
+    assert found.contract.call_form.inputs == ("query", "context")
+    again = must_bind(make(call=call, inputs=f"{second}, {first}, {first}"))
+    assert again.contract.call_form.inputs == ("context", "query")
+
+
 def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() -> None:
     project = "assert x.shape == memory.shape\n" + make().split("inputs = (x, x, x)")[1].split(
         "s = q"
