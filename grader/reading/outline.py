@@ -20,7 +20,12 @@ from headcheck.grader.reading.config_fields import list_options
 from headcheck.grader.reading.docstrings import read_docstrings
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
-from headcheck.grader.reading.parameters import Parameter, is_bound, iter_parameters
+from headcheck.grader.reading.parameters import (
+    Parameter,
+    is_bound,
+    iter_parameters,
+    read_parameters,
+)
 from headcheck.grader.reading.plain_tensors import find_plain_tensors
 from headcheck.grader.reading.symbol_table import (
     DefinitionSite,
@@ -174,7 +179,7 @@ def _read_signature(
     if not isinstance(site.node, ast.ClassDef):
         return tuple(iter_parameters(site.node.args))
     found = symbols.find_method(site, method)
-    return None if found is None else tuple(iter_parameters(found[1].args))[is_bound(*found) :]
+    return None if found is None else read_parameters(symbols, *found)
 
 
 # ----------------------------------------------------------------------------- warnings

@@ -1,11 +1,11 @@
 """The parameters of functions and methods, from their text alone."""
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode
+from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,42 @@ def iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(arg.arg, "keyword", *own)
     if args.kwarg:
         yield Parameter(args.kwarg.arg, "**", False)
+
+
+def read_parameters(
+    symbols: SymbolTable, site: DefinitionSite, function: FunctionNode
+) -> tuple[Parameter, ...]:
+    """Return the parameters of a method; what it hands on as `*args` is what the next one takes."""
+    own = tuple(iter_parameters(function.args))[is_bound(site, function) :]
+    open_ones = [p for p in own if p.kind in ("*", "**")]
+    found = _find_next(symbols, site, function, [p.name for p in open_ones])
+    if found is None:
+        return own
+    call, inner = found
+    given = len([a for a in call.args if not isinstance(a, ast.Starred)])
+    named = {keyword.arg for keyword in call.keywords}
+    taken = [p for p in inner[given:] if p.name not in named]
+    if all(p.kind == "**" for p in open_ones):  # these cannot be passed by position
+        taken = [replace(p, kind="keyword") if p.kind == "positional" else p for p in taken]
+    return (*(p for p in own if p not in open_ones), *taken)
+
+
+def _find_next(
+    symbols: SymbolTable, site: DefinitionSite, function: FunctionNode, names: Sequence[str]
+) -> tuple[ast.Call, tuple[Parameter, ...]] | None:
+    """Return the call to which a method hands these on, and what is taken there."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        handed = [*(a for a in node.args if isinstance(a, ast.Starred)), *node.keywords]
+        values = {a.value.id for a in handed if isinstance(a.value, ast.Name)}
+        owner = site if ast.unparse(node.func.value) == "self" else None
+        if ast.unparse(node.func.value) == "super()":
+            owner = next(symbols.iter_bases(site), None)
+        found = symbols.find_method(owner, node.func.attr) if owner else None
+        if names and values >= {*names} and found and found[1] is not function:
+            return node, read_parameters(symbols, *found)
+    return None
 
 
 def _is_switch(arg: ast.arg) -> bool:

@@ -49,7 +49,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
     Raises SubmissionFailed if its process ends.
     """
     signature, subject = search.signature, search.subject
-    if search.probes or any(map(OTHER_AXES.search, search.failures)):
+    if search.probes or not signature.call or any(map(OTHER_AXES.search, search.failures)):
         return None
     form = _choose_form(signature)
     several = form is not None and len([role for role in form.inputs if role != "mask"]) != 1

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.signature import Literal, Signature, SignatureParameter
 from headcheck.properties.binding.usual_values import LARGEST_BATCH, SMALL, get_usual
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
@@ -229,7 +229,7 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
         return None
     if quantity in SCALES and parameter.by_name:  # an option, as of GPT-2
         quantity = None
-    number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
+    number = _is_number(parameter.default, quantity)
     if number and LARGEST_BATCH.fullmatch(name):
         return Argument(name, CONSTANT, default=get_usual(name))
     open_size = optional and quantity in SIZES and parameter.default is None
@@ -246,6 +246,12 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
         other = get_usual(name)
         return Argument(name, CONSTANT, default=other) if other is not None else Argument(name, "?")
     return Argument(name, quantity)
+
+
+def _is_number(default: Literal, quantity: str | None) -> bool:
+    """Whether a default is a number of this quantity; 1 or more is no rate of dropout."""
+    is_number = isinstance(default, int | float) and not isinstance(default, bool)
+    return is_number and (quantity != "dropout" or 0 <= float(default or 0) < 1)
 
 
 def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:

@@ -6,19 +6,23 @@ files are modules below the package `submission`, which stands for the outermost
 their relative imports work. A file is the same module by whatever name it is imported.
 
 The code of a package (`__init__.py`) runs only when a name is requested that no file has, since it
-often imports everything, while a submission needs only a part.
+often imports everything, while a submission needs only a part. For the same reason a file goes on
+after the import of a module that is absent, without what needs this module.
 """
 
+import ast
 import linecache
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import CodeType, MappingProxyType, ModuleType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from headcheck.grader.reading.cells import Unreadable, parse, read_source
+from headcheck.grader.reading.effects import analyse_effects
 from headcheck.grader.sandbox.worker.calling import Refused
 
 TOP = "submission"
@@ -54,6 +58,8 @@ class SiblingFinder(MetaPathFinder):
         """the modules that were executed, or are being executed"""
         self.places: dict[str, Place] = {}
         """the place of each module that was found, by its full name"""
+        self.absent: dict[str, BaseException] = {}
+        """names that files could not bind, because a module is absent, with the errors"""
         self.loaded_before: frozenset[str] = frozenset()
         """the modules that were imported before the submission ran"""
 
@@ -137,13 +143,29 @@ class SiblingFinder(MetaPathFinder):
         module.__package__ = name if is_package else name.rpartition(".")[0]
         module.__spec__ = spec_from_loader(name, loader, is_package=is_package)
 
-    def run(self, file: Place, module: ModuleType) -> None:
-        """Run a file in a module."""
-        module.__file__ = "/".join(self.files[file])
-        exec(self._compile(file), module.__dict__)
+    def run(self, file: Place, module: ModuleType) -> Mapping[str, BaseException]:
+        """Run a file in a module; return the errors of what it could not bind, by name.
 
-    def _compile(self, file: Place) -> CodeType:
-        """Compile a file. Raises SyntaxError, Refused."""
+        Who asks the module for such a name gets its error.
+        """
+        module.__file__ = "/".join(self.files[file])
+        absent: dict[str, BaseException] = {}
+        for binds, code in self._compile(file):
+            try:
+                exec(code, module.__dict__)
+            except (ModuleNotFoundError, NameError) as error:
+                known = {**self.absent, **absent}
+                if type(error) is NameError and error.name not in known:
+                    raise
+                cause = error if isinstance(error, ImportError) else known[error.name or ""]
+                absent.update(dict.fromkeys(binds, cause))
+        if absent and "__getattr__" not in vars(module):
+            vars(module)["__getattr__"] = partial(_raise_absent, absent)
+        self.absent.update(absent)
+        return absent
+
+    def _compile(self, file: Place) -> Iterator[tuple[set[str], CodeType]]:
+        """Yield what each statement of a file binds, and its code. Raises SyntaxError, Refused."""
         name = "/".join(self.files[file])
         try:
             [cell] = read_source(self.data[file], "py").cells
@@ -153,8 +175,12 @@ class SiblingFinder(MetaPathFinder):
         linecache.cache[name] = (len(cell.text), None, lines, name)
         if cell.error is not None:
             raise SyntaxError(cell.error.message, (name, cell.error.line, None, None))
-        code: CodeType = compile(parse(cell.text), name, "exec", dont_inherit=True)
-        return code
+        tree, flags = parse(cell.text), 0
+        for node in tree.body:
+            effects = analyse_effects(node)
+            flags |= effects.future
+            code = compile(ast.Module([node], []), name, "exec", flags, dont_inherit=True)
+            yield effects.binds, code
 
     def holds(self, name: str) -> bool:
         """Whether a file or folder of this name came with the submission."""
@@ -200,6 +226,10 @@ class _SiblingLoader(Loader):
         self.finder.execute(self.place, module)
 
 
+def _raise_absent(absent: Mapping[str, BaseException], name: str) -> NoReturn:
+    raise absent.get(name) or AttributeError(f"there is no name {name!r}")
+
+
 def _run_when_asked(module: ModuleType, finder: SiblingFinder, place: Place) -> None:
     """Run a package's own code when a name is requested that it does not have yet."""
     file = (*place, PACKAGE_FILE)
@@ -211,12 +241,14 @@ def _run_when_asked(module: ModuleType, finder: SiblingFinder, place: Place) -> 
         if pending and not is_module and not is_special:
             pending.clear()  # what runs may ask for names, too
             try:
-                finder.run(file, module)
+                absent = finder.run(file, module)
             except BaseException:
                 pending.append(file)
                 raise
             if name in vars(module):
                 return vars(module)[name]
+            for error in absent.values():  # one of these would have bound it
+                raise error
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
     vars(module)["__getattr__"] = get_missing

@@ -155,8 +155,8 @@ class WorkerRuntime(ObjectCaller):
         """Return the earlier error that left a name unbound, if it led to this NameError."""
         if type(error) is not NameError:
             return error
-        named = self.failed_names.get(error.name)
-        return named or self.failed_names.get(STAR, error)
+        failed = {**self.finder.absent, **self.failed_names}
+        return failed.get(error.name) or failed.get(STAR, error)
 
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
         """Describe an error, and explain the crash if it is one."""

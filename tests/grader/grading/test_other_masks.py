@@ -334,7 +334,7 @@ class Attention(nn.Module):
         )
         s = q @ k.mT / q.shape[-1] ** 0.5
         if mask is not None:
-            s = s.masked_fill(mask, -np.inf) if mask.dtype == torch.bool else s + mask
+            s = s.masked_fill(mask.bool(), -np.inf)
         return self.out((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
 """
     record = grade_text(source)

@@ -169,3 +169,38 @@ def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
     ]
     assert found[1].parameters == parameters("q", "k=1")
     assert found[2].parameters == parameters("n")
+
+
+HANDED_ON = """
+class Base(nn.Module):
+    def __init__(self, width, heads, rate=0.1):
+        super().__init__()
+
+    def forward(self, *args, **kwargs):
+        return self.attend(*args, **kwargs)
+
+    def attend(self, x, mask=None):
+        return x
+
+class Own(Base):
+    def __init__(self, width, **others):
+        super().__init__(width, rate=0.0, **others)
+
+class Loop(nn.Module):
+    def forward(self, *args):
+        return self.forward(*args)
+"""
+
+
+def test_what_a_method_hands_on_is_what_the_next_one_takes() -> None:
+    source = read_source((IMPORTS + HANDED_ON).encode(), "py")
+    found = {each.name: each for each in list_definitions(source)}
+    own = found["Own"]
+    assert own.forward is not None and [p.name for p in own.forward] == ["x", "mask"]
+    assert own.parameters is not None
+    assert [(p.name, p.kind) for p in own.parameters] == [
+        ("width", "positional"),
+        ("heads", "keyword"),
+    ]
+    [left] = found["Loop"].forward or ()
+    assert left.kind == "*"

@@ -93,6 +93,36 @@ def test_a_package_s_own_code_runs_only_if_it_is_needed() -> None:
     assert told in get_message("from pkg import A as Wanted", files)
 
 
+ABSENT = """
+from __future__ import annotations
+import not_there as n
+from not_there import Base
+class Own(Base):
+    pass
+def turn(x: Nowhere) -> Nowhere:
+    return n.turn(x)
+def keep(x: Nowhere) -> Nowhere:
+    return x
+"""
+
+
+def test_what_needs_no_absent_module_is_imported_from_a_file_beside() -> None:
+    files = {"utils.py": ABSENT}
+    assert get_wanted("from utils import keep\nWanted = keep(3)", files) == 3
+    assert get_wanted("from utils import *\nWanted = keep(3)", files) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["from utils import Own as Wanted", "from utils import turn\nWanted = turn(3)"]
+)
+def test_what_needs_an_absent_module_says_so(text: str) -> None:
+    assert "imports `not_there`" in get_message(text, {"utils.py": ABSENT})
+
+
+def test_a_name_that_a_file_beside_lacks_is_an_error_of_its_own() -> None:
+    assert "NameError" in get_message("from utils import n as Wanted", {"utils.py": "n = m"})
+
+
 def test_a_submission_in_a_package_has_its_relatives() -> None:
     files = {
         "pkg/__init__.py": "",

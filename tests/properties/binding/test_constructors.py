@@ -87,6 +87,12 @@ def test_what_is_on_or_off_by_its_annotation_is_no_size_and_no_rate() -> None:
     assert [(a.quantity, a.default) for a in first.arguments][1] == (CONSTANT, False)
 
 
+@pytest.mark.parametrize("name", ["reduce_rate=2", "downsample_rate=1"])
+def test_what_has_a_default_that_is_no_rate_is_left_to_it(name: str) -> None:
+    assert suggested("dim", "heads", name)[0] == "d_out heads, square"
+    assert suggested("dim", "heads", "rate=0.1")[0] == "d_out heads dropout, square"
+
+
 def test_every_assignment_is_tried_where_names_mislead_but_not_without_end() -> None:
     two = [show(each) for each in iter_assigned(signature("a", "b"))]
     assert "d_out heads, square" in two and "heads d_out, square" in two
