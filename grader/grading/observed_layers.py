@@ -156,7 +156,8 @@ def _is_of_torch(flow: Flow, number: int) -> bool:
 def _iter_remarks(probe: CallProbe, *, mixes: bool) -> Iterator[str]:
     if probe.overwrites:
         yield "its calls write over the tokens that they are given"
-    if not mixes and _reads_tokens_first(probe):
+    sure = probe.form.axes is not TokenAxes.FRAMES
+    if sure and not mixes and _reads_tokens_first(probe):
         yield "it reads `(tokens, batch, width)`: if the batch comes first, this is a mistake"
 
 
@@ -310,6 +311,8 @@ def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> JudgedClaim | None
 
     Where what they hold changes nothing, it must change nothing either that they are there.
     """
+    if probe.form.axes is TokenAxes.FRAMES:
+        return None  # which of four axes are the tokens?
     axis = 0 if _reads_tokens_first(probe) else 1
     tokens = probe.seen.x.shape[axis]
     if not _keep_rows(probe.seen.outputs, probe.seen.x, 1):

@@ -1,5 +1,6 @@
 """The binding of a class: its contract in the author's terms, and the assumptions behind it."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,6 +40,11 @@ CONSTANTS = frozenset(
 """what calls are given that is no rotary table"""
 UNSCALED = "no_scale"
 """the mistake that scores without a scale would be without such a bias"""
+NOT_SCALED = re.compile(
+    r"\b(un-?scaled|(not|no|never|without)( \w+){0,2} (scal\w+|temperature)|scal\w+ is (not|left))",
+    re.IGNORECASE,
+)
+"""words of a class that does not scale its scores"""
 SAID_OF_UNSCALED = (
     "its scores are not divided by the root of a head's width, as in T5: if they should be, this "
     "is a mistake"
@@ -162,9 +168,10 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
 
 
 def _may_be_unscaled(signature: Signature, match: Match) -> bool:
-    """Whether scores that are not scaled are meant so, as in T5: calls are given their bias."""
+    """Whether scores that are not scaled are meant so, as in T5, or as the class says."""
     is_given = any(BIAS.fullmatch(p.name) and not p.has_default for p in signature.call)
-    return is_given and [mistake.name for mistake in match.mistakes] == [UNSCALED]
+    is_meant = is_given or NOT_SCALED.search(signature.doc) is not None
+    return is_meant and [mistake.name for mistake in match.mistakes] == [UNSCALED]
 
 
 def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:

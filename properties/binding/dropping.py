@@ -1,5 +1,6 @@
 """Find out whether a matched class applies dropout to its attention weights."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,6 +20,12 @@ C = Capability
 RATE = 0.5
 ELSEWHERE = "dropout_not_on_weights"
 """a mistake that does not count without a statement, if dropout acts on the output"""
+NEVER = "dropout_never"
+"""a mistake only if the name of the rate says that weights should be dropped"""
+OF_WEIGHTS = re.compile(
+    r"p|(?!.*(path|proj|resid|layer|hidden|ff|mlp|emb|out_|token|depth)).*drop.*", re.IGNORECASE
+)
+"""names of rates that are those of weights, if no other rate is an argument"""
 OTHER_RATES = frozenset({"dropout_of_another_rate", "dropout_not_asked_for", "dropout_twice"})
 """mistakes that do not count if an argument may be the rate of another dropout"""
 
@@ -117,6 +124,10 @@ def _has_known_mistake(bench: Bench, case: Case) -> bool:
     harness.contract = bench.contract
     named = recognise(Answers(harness), (recognise_dropout,))
     if not named or named[0].mistake.name in OTHER_RATES:
+        return False
+    every = (each for a in bench.contract.arguments for each in (a, *a.fields))
+    rates = [each.name for each in every if each.quantity == "dropout"]
+    if named[0].mistake.name == NEVER and not any(map(OF_WEIGHTS.fullmatch, rates)):
         return False
     return named[0].mistake.name != ELSEWHERE or not _drops_outputs(bench, case)
 
