@@ -30,6 +30,7 @@ from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import NoteRecord, SubmissionRecord, shorten
 from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.terms.group import PropertyGroup
@@ -124,5 +125,5 @@ def _record(
     places = () if judged.is_right else tuple((helper.cell, line) for line in lines)
     case = "" if judged.is_right else str(question.call)
     judged_claim = JudgedClaim(claim, judged.expected, judged.got, case, places)
-    called = f"judged by its name, called with {question.call}"
+    called = grounds.MADE.say(str(question.call))
     return record_findings(session, submission, helper.name, [judged_claim], [called], began)

@@ -19,6 +19,7 @@ from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import join_words
@@ -26,10 +27,6 @@ from headcheck.properties.violations.violation import Status
 
 NUMBERED = re.compile(r"\d+|(^|_)(q|k|v|query|key|value)(?=_|$)")
 """the parts of names by which attributes of one kind differ"""
-SAID_OF_LAYERS = "judged as a layer around {}, by what holds for every layer"
-SAID_OF_BLOCKS = "judged as a layer, too: what stands around its attention is wrong"
-SAID_OF_UNKNOWN = "its attention is not recognised: judged by what holds for every layer"
-SAID_OF_OTHERS = "{}: judged by what holds for every layer, not by its equation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +58,9 @@ class LayerJudge:
             around, right = self._name_attention(code, layer), all(each.holds for each in claims)
             kind = self.kinds.get(code.name, "")
             if around or kind or (layer.compares_tokens and not right):
-                said = SAID_OF_BLOCKS if code.name in judged else SAID_OF_UNKNOWN
-                said = SAID_OF_OTHERS.format(kind) if kind else said
-                said = SAID_OF_LAYERS.format(around) if around else said
+                ground = grounds.BLOCK if code.name in judged else grounds.UNKNOWN
+                said = grounds.KIND.say(kind) if kind else ground.say()
+                said = grounds.AROUND.say(around) if around else said
                 said_first = [said] * (bool(around) or not layer.optional)
                 given = self.session, self.submission, code.name, claims
                 records.append(record_findings(*given, [*said_first, *layer.remarks], began))

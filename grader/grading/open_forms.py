@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.open_mode import make_open_target
 from headcheck.grader.report.records import SubmissionRecord
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.calls import (
     give_context,
@@ -69,7 +70,7 @@ class FormJudge:
         found = None if switched is None else self.recognise(switched[1])
         if switched is None or found is None:
             return None
-        remark = f"judged with `{switched[0]}=True`, too: then it should hide later tokens"
+        remark = f"{grounds.OPTION.say(switched[0])}: then it should hide later tokens"
         return replace(found, remarks=(*found.remarks, remark))
 
     def _give_context(self, signature: Signature, binding: Binding) -> Binding | None:
@@ -79,7 +80,7 @@ class FormJudge:
         found = self.recognise(asked[1]) if asked is not None and alone else None
         if asked is None or found is None or found.inexact:
             return None
-        remark = f"judged with a context in `{asked[0]}`, too"
+        remark = grounds.CONTEXT.say(asked[0])
         return replace(found, remarks=(*found.remarks, remark))
 
     def _judge_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
@@ -154,7 +155,7 @@ def _put_batch_first(signature: Signature, binding: Binding) -> Binding | None:
             arguments=(*contract.arguments, Argument(option, CONSTANT, default=True)),
             call_form=replace(contract.call_form, axes=TokenAxes.BATCH_FIRST),
         ),
-        remarks=(*binding.remarks, f"judged with `{option}=True`, too"),
+        remarks=(*binding.remarks, grounds.OPTION.say(option)),
     )
 
 

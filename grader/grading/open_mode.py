@@ -18,6 +18,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import describe_other_weights
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.describe import (
@@ -116,14 +117,15 @@ def make_open_target(signature: Signature, binding: Binding, apart: Collection[s
     """Return a class as a target without an exercise; its masks `apart` are judged alone."""
     title = describe_attention(binding.contract)
     exercise = Exercise(SLUG, title, binding.broken or binding.contract, Path(), cases=CASES)
-    found = [f"recognised by what it computes: {title}"]
-    if binding.inexact:
-        found = [f"read as {title}: nothing else fits its weights and what it does with them"]
+    read = grounds.RAISES if binding.raises else grounds.FLOWS
+    found = [(read if binding.inexact else grounds.COMPUTES).say(title)]
     call = tuple(parameter for parameter in signature.call if parameter.name not in apart)
     found += [*list_assumptions(replace(signature, call=call), binding.contract), *binding.remarks]
+    if binding.broken:
+        found.append(grounds.WIDTHS.say())
     if apart:
         names = join_words([f"`{name}`" for name in apart])
-        found.append(f"its masks are judged one at a time: {names} by itself, too")
+        found.append(grounds.MASKS.say(names))
     found.append(describe_intent(binding.contract))
     return Target(exercise, signature.name, _make_notes(found))
 

@@ -104,7 +104,8 @@ def _judge(
     if not all(_has_its_shapes(subject, contract, case) for case in cases):
         return None
     errors = [_find_error(subject, contract, case) for case in cases]
-    proved = all(errors) and (any(map(FAULT.match, errors)) or not _list_constants(errors))
+    alike = len({NUMBER.sub("", each) for each in errors}) == 1 and not _list_constants(errors)
+    proved = all(errors) and (alike or any(map(FAULT.match, errors)))
     return Match(contract, sizes, inexact=True) if proved else None
 
 

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import (
     MASK_CONVENTIONS,
@@ -207,7 +208,7 @@ def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     added = mask.polarity is Polarity.ADDED
     if stated is not None and _misreads_integers(bench, form, stated):
         settled = claim_mask(bench, replace(form, mask=replace(mask, dtype="int64")))
-        return settled.add(f"its mask has numbers, as the class says: “{stated[1]}”")
+        return settled.add(grounds.NUMBERS.say(stated[1]))
     if stated is None or not entries or stated[0] is mask.polarity:
         return claim_mask(bench, form)
     ones = stated[0] is Polarity.KEEP and ONES.search(stated[1]) and not ADDED.search(stated[1])
@@ -216,7 +217,7 @@ def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     dtype = mask.dtype if not added else "int64" if ones else "bool"
     said = replace(mask, polarity=stated[0], dtype=dtype, fill=-math.inf)
     settled = claim_mask(bench, replace(form, mask=said))
-    return settled.add(f"what its mask means is what the class says of it: “{stated[1]}”")
+    return settled.add(grounds.POLARITY.say(stated[1]))
 
 
 def _misreads_integers(bench: Bench, form: CallForm, stated: tuple[Polarity, str]) -> bool:

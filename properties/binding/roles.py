@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close
 from headcheck.properties.binding.calls import guess_roles, iter_role_orders, names_roles
 from headcheck.properties.binding.signature import SignatureParameter
@@ -83,10 +84,7 @@ def settle_roles(bench: Bench) -> Settled:
     if not _name_sides(taken, form):
         return settled
     named = dict(zip(order, (p.name for p in taken), strict=False))
-    return settled.add(
-        f"the tokens of `{named['query']}` should attend to those of `{named['context']}`, "
-        "as its arguments are named"
-    )
+    return settled.add(grounds.SIDES.say(named["query"], named["context"]))
 
 
 def _list_orders(taken: Sequence[SignatureParameter], form: CallForm) -> list[tuple[str, ...]]:

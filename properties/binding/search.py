@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.building import (
     ConstructorSource,
     build_all,
@@ -94,7 +95,6 @@ class Match:
     """what was found that neither the contract nor the mistakes say"""
 
 
-SAID_OF_SHARING = "where every head has keys of its own, its answers are right"
 SCALES = frozenset(mistake.name for mistake in SCALE)
 """mistakes in the scale of the scores"""
 Attempt = Callable[[CallProbe], Match | None]
@@ -147,7 +147,7 @@ class BindingSearch(Ways):
             return match
         arguments = rename_quantities(match.contract.arguments, dict.fromkeys(sharing, "kv_heads"))
         shared = restate_steps(replace(match.contract, arguments=arguments))
-        return replace(match, contract=shared, remark=SAID_OF_SHARING)
+        return replace(match, contract=shared, remark=grounds.UNSHARED.say())
 
     def _iter_unshared(self, signature: Signature) -> Iterator[Constructor]:
         """Yield ways to construct a class so that no heads share keys, for one that offers more."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.caches import settle_cache
@@ -50,11 +51,6 @@ WEIGHTS = re.compile(r"\battention[ _](weights|probabilities|probs|maps?)\b", re
 """words for weights in the docstring of a class that returns them"""
 MAX_NONE = 2
 """how many results that are no tensors may stand before the weights"""
-"""words that say that a fused layer holds queries, keys and values of each head together"""
-SHARING = (
-    "neighbouring heads should share keys and values, as in published models and in torch, so that "
-    "their weights fit"
-)
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
 
@@ -64,9 +60,9 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     settled = Settled(_intend(subject, signature, match))
     said = quote_causality(signature)
     if said and not match.contract.has(C.CAUSAL) and settled.contract.has(C.CAUSAL):
-        settled = settled.add(f"later tokens should be hidden, as the class says: “{said}”")
+        settled = settled.add(grounds.LATER.say(said))
     if any(mistake.name == "keys_and_values_in_turn" for mistake in match.mistakes):
-        settled = settled.add(SHARING)
+        settled = settled.add(grounds.SHARING.say())
     for step in (
         settle_width,
         _settle_weights_option,
