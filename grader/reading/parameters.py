@@ -63,8 +63,9 @@ def _find_next(
     for node in ast.walk(function):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        handed = [*(a for a in node.args if isinstance(a, ast.Starred)), *node.keywords]
-        values = {a.value.id for a in handed if isinstance(a.value, ast.Name)}
+        starred = [a.value for a in node.args if isinstance(a, ast.Starred)]
+        handed = [*starred, *(keyword.value for keyword in node.keywords)]
+        values = {each.id for each in handed if isinstance(each, ast.Name)}
         owner = site if ast.unparse(node.func.value) == "self" else None
         if ast.unparse(node.func.value) == "super()":
             owner = next(symbols.iter_bases(site), None)

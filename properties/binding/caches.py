@@ -120,8 +120,21 @@ def _judge(bench: Bench, contract: Contract) -> _Use:
     if output is not None and alone and not is_close(alone, output[:, BEGINNING:], place):
         return _Use.USED
     cache = contract.call_form.cache
-    unsure = cache and (cache.made_by in EMPTY or not names_cache(cache.argument))
+    unsure = cache and (
+        cache.made_by in EMPTY
+        or not names_cache(cache.argument)
+        or _is_ignored_beside_weights(bench, cache.argument)
+    )
     return _Use.NONE if unsure else _Use.IDLE
+
+
+def _is_ignored_beside_weights(bench: Bench, name: str) -> bool:
+    """Whether weights may pass for a cache: nothing asks for one, and calls never read it."""
+    if bench.contract.returns is not Returns.OUTPUT_AND_WEIGHTS or list_asking(bench.signature):
+        return False
+    form = bench.contract.call_form
+    given = replace(form, given={**(form.given or {}), name: Given.TRUE})
+    return is_close(bench.call(given, bench.x), bench.compute().output)
 
 
 def _find_kept_cache(bench: Bench) -> Contract | None:

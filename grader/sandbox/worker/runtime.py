@@ -155,8 +155,9 @@ class WorkerRuntime(ObjectCaller):
         """Return the earlier error that left a name unbound, if it led to this NameError."""
         if type(error) is not NameError:
             return error
-        failed = {**self.finder.absent, **self.failed_names}
-        return failed.get(error.name) or failed.get(STAR, error)
+        known: tuple[str | None, ...] = (error.name, STAR)
+        every = self.failed_names.get, self.finder.absent.get
+        return next((found for name in known for get in every if (found := get(name or ""))), error)
 
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
         """Describe an error, and explain the crash if it is one."""

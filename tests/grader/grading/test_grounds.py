@@ -1,0 +1,156 @@
+"""Each way in which a class without an exercise can fail, with a right and a wrong class."""
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headcheck.properties.binding import grounds
+from headcheck.properties.binding.grounds import Ground
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeAll
+
+MADE = """\
+import torch
+from torch import nn
+
+
+{before}
+class {name}(nn.Module):
+    {doc}
+    def __init__(self, {takes}):
+        super().__init__()
+        {init}
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, {call}):
+        {first}
+        q, k, v = (
+            f(t).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for f, t in zip((self.q, self.k, self.v), ({inputs}))
+        )
+        s = q @ k.mT {scale}
+        {mask}
+        {weights}
+        return self.o({result})
+"""
+USUAL = {
+    "before": "", "name": "Mixer", "doc": "", "takes": "dim, heads", "init": "pass", "call": "x",
+    "first": "pass", "inputs": "x, x, x", "scale": "/ q.shape[-1] ** 0.5", "mask": "pass",
+    "weights": "w = s.softmax(-1)", "result": "(w @ v).transpose(1, 2).flatten(2)",
+}  # fmt: skip
+HIDE = "s = s.masked_fill(torch.ones_like(s).tril() == 0, -1e9)"
+FOLLOW = "s = s if mask is None else s.masked_fill(mask == 0, -1e9)"
+INVERT = "s = s if mask is None else s.masked_fill(mask != 0, -1e9)"
+WINDOWED = {
+    "doc": '"""Each token sees `window` tokens, itself included."""',
+    "takes": "dim, heads, window",
+    "init": "self.window = window",
+}
+SEE = """
+d = torch.arange(x.shape[1])
+d = d[:, None] - d
+s = s.masked_fill((d < 0) | (d {} self.window), -1e9)
+"""
+FUSED = """
+from torch import nn
+
+
+class Fused(nn.Module):
+    '''The fused layer holds query, key, value.'''
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.all, self.o = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        {} = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.all(x).chunk(3, -1))
+        w = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.o((w @ v).transpose(1, 2).flatten(2))
+"""
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.attend, self.norm = Mixer(dim, heads), nn.LayerNorm(dim)
+        self.up, self.down = nn.Linear(dim, 3 * dim), nn.Linear(3 * dim, dim)
+
+    def forward(self, x):
+        x = x + self.attend(x)
+        return x + self.down(self.up({}).relu())
+"""
+
+
+def make(**parts: str) -> str:
+    """The source of a class, with these parts instead of the usual ones."""
+    inside = {n: textwrap.indent(t, " " * 8).lstrip() for n, t in parts.items() if n != "before"}
+    return MADE.format(**{**USUAL, **inside, "before": parts.get("before", "")})
+
+
+PAIRS: dict[Ground, tuple[str, str]] = {
+    grounds.COMPUTES: (make(), make(scale="/ q.shape[-1]")),
+    grounds.RAISES: (make(), make(first="x = y")),
+    grounds.LATER: (
+        make(doc='"""Causal attention."""', mask=HIDE),
+        make(doc='"""Causal attention."""'),
+    ),
+    grounds.POLARITY: (
+        make(doc='"""mask: True marks tokens to attend to."""', call="x, mask=None", mask=FOLLOW),
+        make(doc='"""mask: True marks tokens to attend to."""', call="x, mask=None", mask=INVERT),
+    ),
+    grounds.OWN_TOKEN: (
+        make(**WINDOWED, mask=SEE.format(">=")),
+        make(**WINDOWED, mask=SEE.format(">")),
+    ),
+    grounds.ORDER: (FUSED.format("q, k, v"), FUSED.format("k, q, v")),
+    grounds.SIDES: (
+        make(call="x, context", inputs="x, context, context"),
+        make(call="x, context", inputs="context, x, x"),
+    ),
+    grounds.OPTION: (
+        make(
+            takes="dim, heads, causal=False",
+            init="self.hide = causal",
+            mask=f"if self.hide:\n    {HIDE}",
+        ),
+        make(
+            takes="dim, heads, causal=False",
+            init="self.hide = causal",
+            mask=f"if self.hide:\n    {HIDE.replace('tril()', 'tril(1)')}",
+        ),
+    ),
+    grounds.AROUND: (
+        make() + BLOCK.format("self.norm(x)"),
+        make() + BLOCK.format("x"),
+    ),
+}
+"""a right and a wrong class for each ground that is not the subject of a module of its own"""
+ELSEWHERE = {
+    grounds.FLOWS: "test_flow_binding",
+    grounds.NUMBERS: "test_other_masks", grounds.SHARING: "test_sharing_and_roles",
+    grounds.UNSHARED: "test_sharing_and_roles", grounds.WIDTHS: "test_open_mode",
+    grounds.CONTEXT: "test_open_forms", grounds.MASKS: "test_other_masks",
+    grounds.BLOCK: "test_own_blocks", grounds.UNKNOWN: "test_layers",
+    grounds.KIND: "test_other_kinds", grounds.WINDOWS: "test_image_windows",
+    grounds.HEADS: "test_head_masks", grounds.MADE: "test_helpers",
+}  # fmt: skip
+"""the modules with right and wrong classes of the other grounds"""
+
+
+def test_every_ground_has_a_right_and_a_wrong_class() -> None:
+    assert {*PAIRS, *ELSEWHERE} == {*grounds.GROUNDS}
+
+
+@pytest.mark.parametrize("ground", PAIRS, ids=lambda ground: ground.sentence[:30])
+def test_the_right_class_passes_and_the_wrong_one_says_its_ground(
+    grade_all: "GradeAll", ground: Ground
+) -> None:
+    right, wrong = PAIRS[ground]
+    assert {record.status for record in grade_all(right)} == {"passed"}
+    [record] = [each for each in grade_all(wrong) if each.status != "passed"]
+    assert record.status in ground.statuses
+    fixed = ground.sentence.partition("{}")[0]
+    assert any(note.message.startswith(fixed) for note in record.notes), record.notes
+    assert (record.max_score == 10) == ground.points.startswith("10")
