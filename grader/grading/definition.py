@@ -157,10 +157,8 @@ class DefinitionGrader:
     def _check(self, attempt: Attempt, live: LiveChecker, emit: Listener) -> list[Verdict]:
         """Return the verdicts of an attempt, also on the stated form in a class's own terms."""
         seed, device = self.settings.seed.value, self.settings.device
-        verdicts, check = list[Verdict](), live.check
-        without_exercise = is_open(attempt.target.exercise)
-        if without_exercise:
-            check = leave_out_refused(check)
+        verdicts, without_exercise = list[Verdict](), is_open(attempt.target.exercise)
+        check = leave_out_refused(live.check) if without_exercise else live.check
         for verdict in check_properties(attempt, live.harness, check, seed, device):
             emit(PropertyJudged(verdict))
             verdicts.append(verdict)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.binding.bench import Bench, Settled
+from headcheck.properties.binding.bench import Bench, Settled, is_right_at
 from headcheck.properties.binding.by_name import match_by_name
-from headcheck.properties.binding.calls import set_given_aside
+from headcheck.properties.binding.calls import POSITION_BIAS, set_given_aside
 from headcheck.properties.binding.explaining import (
     find_certain,
     find_explanation,
@@ -151,9 +151,10 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
     free = None if said == signature else find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
         signature, match = said, free
-    if _may_be_unscaled(signature, match):
+    if _may_be_unscaled(subject, signature, match):
         unscaled = replace(match.contract, scale=1.0)
-        match = replace(match, contract=unscaled, mistakes=(), remark=SAID_OF_UNSCALED)
+        match = replace(match, contract=unscaled, mistakes=(), inexact=False)
+        match = replace(match, remark=SAID_OF_UNSCALED)
     if not search.probes:  # no call returned, so that nothing else is known
         return Binding(match.contract, match.mistakes, match.inexact, raises=True)
     settled = settle(subject, signature, match)
@@ -167,11 +168,18 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
     )
 
 
-def _may_be_unscaled(signature: Signature, match: Match) -> bool:
+def _may_be_unscaled(subject: Subject, signature: Signature, match: Match) -> bool:
     """Whether scores that are not scaled are meant so, as in T5, or as the class says."""
-    is_given = any(BIAS.fullmatch(p.name) and not p.has_default for p in signature.call)
-    is_meant = is_given or NOT_SCALED.search(signature.doc) is not None
-    return is_meant and [mistake.name for mistake in match.mistakes] == [UNSCALED]
+    biases = (p for p in signature.call if BIAS.fullmatch(p.name))
+    is_given = any(not p.has_default or POSITION_BIAS.fullmatch(p.name) for p in biases)
+    if not is_given and NOT_SCALED.search(signature.doc) is None:
+        return False
+    if [mistake.name for mistake in match.mistakes] == [UNSCALED]:
+        return True
+    form = replace(match.contract.call_form, places=(match.place,))
+    plain = replace(match.contract, call_form=form, scale=1.0)
+    inexact = match.inexact and not match.mistakes
+    return inexact and is_right_at(subject, plain, plain.fit(OTHER))
 
 
 def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:

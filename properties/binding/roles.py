@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close
-from headcheck.properties.binding.calls import guess_roles, iter_role_orders, names_roles
+from headcheck.properties.binding.calls import QKV, guess_roles, iter_role_orders, names_roles
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.counting import join_words
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
 
@@ -78,6 +79,10 @@ def settle_roles(bench: Bench) -> Settled:
                 settled = replace(bench.settled, contract=contract)
                 offers = longer or ("context" in order and not _demands_one_length(bench, form))
                 return settled.claim(C.CROSS) if offers else settled
+    unknown = [p.name for p in taken[1:] if not _says_its_role(p)]
+    if unknown:
+        names = join_words([f"`{name}`" for name in unknown])
+        return bench.settled.add(f"it is not known what is meant by {names}, which is not judged")
     order = orders[0]
     contract = replace(bench.contract, call=order, call_form=replace(form, inputs=order))
     settled = replace(bench.settled, contract=contract).claim(C.CROSS)
@@ -85,6 +90,17 @@ def settle_roles(bench: Bench) -> Settled:
         return settled
     named = dict(zip(order, (p.name for p in taken), strict=False))
     return settled.add(grounds.SIDES.say(named["query"], named["context"]))
+
+
+def _says_its_role(parameter: SignatureParameter) -> bool:
+    """Whether the name of an input says that it holds tokens, and which, or that it is a mask."""
+    strict = CONTEXT.fullmatch(parameter.name.lower()) or _find_side(parameter)
+    return bool(strict) or guess_roles([SignatureParameter(""), parameter])[1] in (*QKV, "mask")
+
+
+def _find_side(parameter: SignatureParameter) -> str:
+    found = (role for role, words in SIDES if words.fullmatch(parameter.name.lower()))
+    return next(found, "")
 
 
 def _list_orders(taken: Sequence[SignatureParameter], form: CallForm) -> list[tuple[str, ...]]:
@@ -97,11 +113,7 @@ def _list_orders(taken: Sequence[SignatureParameter], form: CallForm) -> list[tu
 
 def _name_sides(taken: Sequence[SignatureParameter], form: CallForm) -> tuple[str, ...]:
     """Return the roles of two sequences if their names say who attends to whom, or else nothing."""
-    said = [
-        next((role for role, words in SIDES if words.fullmatch(p.name.lower())), "")
-        for p, role in zip(taken, form.inputs, strict=False)
-        if role != "mask"
-    ]
+    said = [_find_side(p) for p, role in zip(taken, form.inputs, strict=False) if role != "mask"]
     if sorted(said) != ["context", "query"]:
         return ()
     remaining = iter(said)

@@ -10,7 +10,15 @@ from headcheck.properties.contracts.contract import CONSTANT, Returns
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.terms.call_form import MaskConvention, Polarity
 from tests.forms.bank import open_class
-from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make, must_bind
+from tests.properties.binding.strangers import (
+    CAUSAL,
+    OUT,
+    PROJECT,
+    SEPARATE,
+    bind_source,
+    make,
+    must_bind,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -218,6 +226,27 @@ def test_names_that_leave_the_sides_open_accuse_nobody(call: str) -> None:
     assert found.contract.call_form.inputs == ("query", "context")
     again = must_bind(make(call=call, inputs=f"{second}, {first}, {first}"))
     assert again.contract.call_form.inputs == ("context", "query")
+
+
+def test_inputs_that_are_never_read_and_that_names_leave_open_accuse_nobody() -> None:
+    # They may be the height and the width of an image, or anything else.
+    found = must_bind(make(call="x, H, W"))
+    assert not found.contract.has(C.CROSS)
+    assert "it is not known what is meant by `H` and `W`, which is not judged" in found.remarks
+    assert must_bind(make(call="x, memory")).contract.has(C.CROSS)
+
+
+BIAS = "s = s if position_bias is None else s + position_bias"
+DOC = 'class Own(nn.Module):\n    "The scores are not scaled."\n'
+
+
+def test_scores_may_be_left_unscaled_if_the_class_says_so() -> None:
+    plain = make(scores="s = q @ k.mT")
+    assert isinstance(found := bind_source(plain), Binding) and found.mistakes
+    biased = make(scores="s = q @ k.mT", call="x, position_bias=None", mask=BIAS)
+    for source in (biased, plain.replace("class Own(nn.Module):\n", DOC)):
+        said = must_bind(source)
+        assert said.contract.scale == 1 and "not divided by the root" in str(said.remarks)
 
 
 def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() -> None:
