@@ -1,7 +1,7 @@
 """Judge a class that is recognised in every form that its arguments offer.
 
-It may take several masks, the batch as its first or second axis, or an option that hides later
-tokens. Its record is that of the form with which it loses most.
+It may take several masks, or an option that hides later tokens. Its record is that of the form with
+which it loses most.
 """
 
 import re
@@ -22,16 +22,13 @@ from headcheck.properties.binding.calls import (
 from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.intent import CAUSAL_OPTION
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.contracts.argument import CONSTANT, Argument
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.terms.call_form import Polarity, TokenAxes
+from headcheck.properties.terms.call_form import Polarity
 from headcheck.properties.violations.violation import Status
 
 C = Capability
 OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_mask")
 """names of masks of heads and of queries, which do other things than masks of keys"""
-BATCH_FIRST = "batch_first"
-"""the option of torch.nn.MultiheadAttention, and of classes like it, that exchanges two axes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,6 @@ class FormJudge:
         found = {name: self.recognise(each) for name, each in alone.items()}
         bound = {n: each for n, each in found.items() if each and _takes_mask(each)}
         switched = [
-            _put_batch_first(signature, binding),
             self._hide_later(signature, binding),
             self._give_context(signature, binding),
         ]
@@ -139,24 +135,6 @@ def _add_masks(binding: Binding) -> Binding | None:
     )
     own = replace(form, mask=mask, beside=beside)
     return replace(binding, contract=replace(binding.contract, call_form=own))
-
-
-def _put_batch_first(signature: Signature, binding: Binding) -> Binding | None:
-    """Return the binding with the option on that puts the batch first; None without this option."""
-    contract, named = binding.contract, {argument.name for argument in binding.contract.arguments}
-    options = (p.name for p in signature.constructor if p.default is False)
-    option = next((n for n in options if n == BATCH_FIRST and n not in named), None)
-    if option is None or contract.call_form.axes is not TokenAxes.TOKENS_FIRST:
-        return None
-    return replace(
-        binding,
-        contract=replace(
-            contract,
-            arguments=(*contract.arguments, Argument(option, CONSTANT, default=True)),
-            call_form=replace(contract.call_form, axes=TokenAxes.BATCH_FIRST),
-        ),
-        remarks=(*binding.remarks, grounds.OPTION.say(option)),
-    )
 
 
 def _switch_causality_on(signature: Signature, binding: Binding) -> tuple[str, Signature] | None:

@@ -103,7 +103,7 @@ WIDTHS = Ground(
 )
 OPTION = Ground(
     Basis.SAID,
-    "It is wrong with an option on, such as `causal` or `batch_first`.",
+    "It is wrong with an option on that hides later tokens.",
     "judged with `{}=True`, too",
     statuses="failed, crashed",
 )
