@@ -8,6 +8,7 @@ from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close
 from headcheck.properties.binding.calls import QKV, guess_roles, iter_role_orders, names_roles
 from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.binding.vocabulary import guess_role
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import join_words
@@ -94,8 +95,8 @@ def settle_roles(bench: Bench) -> Settled:
 
 def _says_its_role(parameter: SignatureParameter) -> bool:
     """Whether the name of an input says that it holds tokens, and which, or that it is a mask."""
-    strict = CONTEXT.fullmatch(parameter.name.lower()) or _find_side(parameter)
-    return bool(strict) or guess_roles([SignatureParameter(""), parameter])[1] in (*QKV, "mask")
+    said = guess_role(parameter.name) in (*QKV, "context", "mask")
+    return said or _find_side(parameter) != ""
 
 
 def _find_side(parameter: SignatureParameter) -> str:
