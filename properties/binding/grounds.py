@@ -58,16 +58,6 @@ LATER = Ground(
     "It shows later tokens.",
     "later tokens should be hidden, as the class says: “{}”",
 )
-OWN_TOKEN = Ground(
-    Basis.SAID,
-    "Its window is one token longer or shorter.",
-    "its window holds the token itself, as the class says: “{}”",
-)
-ORDER = Ground(
-    Basis.SAID,
-    "A fused layer holds queries, keys and values in another order.",
-    "its fused weights should have the order that it states: “{}”",
-)
 POLARITY = Ground(
     Basis.SAID,
     "Its mask means the opposite.",
@@ -143,18 +133,6 @@ KIND = Ground(
     "{}: judged by what holds for every layer, not by its equation",
     ALL_OR_SHARES,
 )
-WINDOWS = Ground(
-    Basis.SAID,
-    "Windows of images hold other pixels.",
-    "judged for an image of {} by {} pixels, too, in windows of side {}",
-    "10",
-)
-HEADS = Ground(
-    Basis.SAID,
-    "A mask of heads does not hide them.",
-    "judged with its `{}`, too: ones and zeros that show and hide heads",
-    "10",
-)
 MADE = Ground(
     Basis.SAID,
     "A function that makes masks or tables by its name makes others.",
@@ -162,8 +140,8 @@ MADE = Ground(
     "10",
 )
 GROUNDS = (
-    COMPUTES, FLOWS, RAISES, LATER, OWN_TOKEN, ORDER, POLARITY, NUMBERS, SIDES, SHARING, UNSHARED,
-    WIDTHS, OPTION, CONTEXT, MASKS, AROUND, BLOCK, UNKNOWN, KIND, WINDOWS, HEADS, MADE,
+    COMPUTES, FLOWS, RAISES, LATER, POLARITY, NUMBERS, SIDES, SHARING, UNSHARED,
+    WIDTHS, OPTION, CONTEXT, MASKS, AROUND, BLOCK, UNKNOWN, KIND, MADE,
 )  # fmt: skip
 
 

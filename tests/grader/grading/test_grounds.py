@@ -44,32 +44,6 @@ USUAL = {
 HIDE = "s = s.masked_fill(torch.ones_like(s).tril() == 0, -1e9)"
 FOLLOW = "s = s if mask is None else s.masked_fill(mask == 0, -1e9)"
 INVERT = "s = s if mask is None else s.masked_fill(mask != 0, -1e9)"
-WINDOWED = {
-    "doc": '"""Each token sees `window` tokens, itself included."""',
-    "takes": "dim, heads, window",
-    "init": "self.window = window",
-}
-SEE = """
-d = torch.arange(x.shape[1])
-d = d[:, None] - d
-s = s.masked_fill((d < 0) | (d {} self.window), -1e9)
-"""
-FUSED = """
-from torch import nn
-
-
-class Fused(nn.Module):
-    '''The fused layer holds query, key, value.'''
-
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads, self.all, self.o = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-
-    def forward(self, x):
-        {} = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.all(x).chunk(3, -1))
-        w = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return self.o((w @ v).transpose(1, 2).flatten(2))
-"""
 BLOCK = """
 class Block(nn.Module):
     def __init__(self, dim, heads):
@@ -100,11 +74,6 @@ PAIRS: dict[Ground, tuple[str, str]] = {
         make(doc='"""mask: True marks tokens to attend to."""', call="x, mask=None", mask=FOLLOW),
         make(doc='"""mask: True marks tokens to attend to."""', call="x, mask=None", mask=INVERT),
     ),
-    grounds.OWN_TOKEN: (
-        make(**WINDOWED, mask=SEE.format(">=")),
-        make(**WINDOWED, mask=SEE.format(">")),
-    ),
-    grounds.ORDER: (FUSED.format("q, k, v"), FUSED.format("k, q, v")),
     grounds.SIDES: (
         make(call="x, context", inputs="x, context, context"),
         make(call="x, context", inputs="context, x, x"),
@@ -133,8 +102,7 @@ ELSEWHERE = {
     grounds.UNSHARED: "test_sharing_and_roles", grounds.WIDTHS: "test_open_mode",
     grounds.CONTEXT: "test_open_forms", grounds.MASKS: "test_other_masks",
     grounds.BLOCK: "test_own_blocks", grounds.UNKNOWN: "test_layers",
-    grounds.KIND: "test_other_kinds", grounds.WINDOWS: "test_image_windows",
-    grounds.HEADS: "test_head_masks", grounds.MADE: "test_helpers",
+    grounds.KIND: "test_other_kinds", grounds.MADE: "test_helpers",
 }  # fmt: skip
 """the modules with right and wrong classes of the other grounds"""
 
