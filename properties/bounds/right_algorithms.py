@@ -82,8 +82,9 @@ def _differentiate(output: Tensor, leaves: Leaves, cotangents: Any) -> dict[str,
     """Return the sum of the gradients for some cotangents, rounded after each."""
     totals = [torch.zeros_like(leaf) for leaf in leaves.values()]
     for each in cotangents:
+        # The gradient of a sum: torch imports sympy, half a second, to check a cotangent's shape.
         parts = torch.autograd.grad(
-            output, list(leaves.values()), each, retain_graph=True, materialize_grads=True
+            (output * each).sum(), list(leaves.values()), retain_graph=True, materialize_grads=True
         )
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
     return dict(zip(leaves, totals, strict=True))

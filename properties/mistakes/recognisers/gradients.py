@@ -93,9 +93,8 @@ class GradientSample:
             result = run_pipeline(pipeline, inputs).answer[self.result]
             if not result.requires_grad:
                 return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
-            found = torch.autograd.grad(
-                result, list(leaves.values()), self.cotangent, materialize_grads=True
-            )
+            total = (result * self.cotangent).sum()
+            found = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
         return dict(zip(leaves, found, strict=True))
 
 
