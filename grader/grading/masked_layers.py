@@ -68,7 +68,7 @@ class MaskTrial:
         return {each: self._list_changes(each) for each in (MaskSource.MASK, MaskSource.LENGTHS)}
 
     def judge(self) -> JudgedClaim | None:
-        """Return whether every mask hides tokens; None if none is taken, or calls do not tell."""
+        """Return whether every mask hides tokens; None if none is accepted or the outcome is open."""
         judged = list(filter(None, map(self._judge, self._list_names())))
         return next((each for each in judged if not each.holds), next(iter(judged), None))
 
@@ -167,7 +167,7 @@ class MaskTrial:
 
 
 def judge_masked(subject: Subject, signature: Signature, probe: CallProbe) -> JudgedClaim | None:
-    """Return whether masks hide tokens; None if no mask is taken, or calls do not tell.
+    """Return whether masks hide tokens; None if no mask is accepted or the outcome is inconclusive.
 
     Raises SubmissionFailed if its process ends.
     """

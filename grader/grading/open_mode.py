@@ -67,7 +67,7 @@ every check runs live."""
 def recognise(
     reading: Session, signature: Signature, settings: Settings
 ) -> tuple[Binding | NotBound, ObservedLayer | None]:
-    """Return the binding of a class, and what is seen of one that does more than attend.
+    """Return the class's binding and, if it wraps attention in a layer, what was observed of it.
 
     Both are determined in a separate process.
 

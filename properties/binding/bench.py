@@ -25,7 +25,7 @@ from headcheck.reference import MultiHeadResult, Parameters, multi_head_attentio
 
 C = Capability
 STATED = re.compile(r"AssertionError|ValueError(?!.*values to unpack)|NotImplementedError")
-"""an error with which a class says what it does not take"""
+"""an exception with which a class rejects an argument"""
 
 
 @dataclass(frozen=True, slots=True)

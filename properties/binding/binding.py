@@ -37,9 +37,9 @@ from headcheck.properties.terms.call_form import Given
 CONSTANTS = frozenset(
     {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
 )
-"""what calls are given that is no rotary table"""
+"""arguments of a call other than rotary tables"""
 UNSCALED = "no_scale"
-"""the mistake that scores without a scale would be without such a bias"""
+"""the mistake that unscaled scores would be, if no bias were given"""
 NOT_SCALED = re.compile(
     r"\b(un-?scaled|(not|no|never|without)( \w+){0,2} (scal\w+|temperature)|scal\w+ is (not|left))",
     re.IGNORECASE,

@@ -38,7 +38,7 @@ MAX_TRIED = 2
 MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
-"""the steps that later searches count as done: most classes with norms, for example, are blocks"""
+"""budget already charged to later searches, which seldom succeed"""
 INNER = re.compile(r"\.in_proj_(weight|bias)$")
 """the paths of weights of a `torch.nn.MultiheadAttention` inside a class"""
 KERNELS = re.compile(r"flash|fused|sdpa|fast|efficient|triton|xformers|compile", re.IGNORECASE)

@@ -50,7 +50,7 @@ def is_explained(search: BindingSearch, match: Match) -> bool:
 
 
 def _iter_scales(probe: CallProbe, path: str) -> Iterator[LearnedScale]:
-    """Yield the ways in which a parameter scales scores; none if it does something else.
+    """Yield how a parameter scales the scores, if it does.
 
     Without scores all weights are equal, and the output is an affine function of the tokens.
     """

@@ -50,7 +50,7 @@ FAULT = re.compile(
 """an error of the code itself, not of the kind of mask that it was given"""
 
 ONES = re.compile(r"\b(1|ones?)\b", re.IGNORECASE)
-"""words for what no mask holds that is added, if a 1 shows a key"""
+"""words that rule out an additive mask: it never marks a visible key with 1"""
 ADDED = re.compile(r"\badd|inf\b|\bbias", re.IGNORECASE)
 """words for a mask that is added"""
 TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
