@@ -68,7 +68,7 @@ class MaskTrial:
         return {each: self._list_changes(each) for each in (MaskSource.MASK, MaskSource.LENGTHS)}
 
     def judge(self) -> JudgedClaim | None:
-        """Return whether every mask hides tokens; None if none is accepted or the outcome is open."""
+        """Return whether every mask hides tokens; None if none is accepted or it is unclear."""
         judged = list(filter(None, map(self._judge, self._list_names())))
         return next((each for each in judged if not each.holds), next(iter(judged), None))
 
