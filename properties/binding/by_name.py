@@ -36,9 +36,11 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed
 C = Capability
 OTHER_AXES = re.compile(r"values to unpack \(expected [4-9], got 3\)")
 """the error of a class that takes images, or tokens that are cut into heads"""
-AXIS = re.compile(r"-\d+|dim(ension)?[ :=]+\(?-?\d+|\(line \d+\)|0x[0-9a-f]+|float\d+")
+AXIS = re.compile(r"-\d+|dim(ension)?[ :=]+\(?-?\d+|\(line \d+\)|0x[0-9a-f]+|float\d+|\bm[12]\b")
 """numbers in an error that are no sizes"""
 NUMBER = re.compile(r"\d+")
+PRECISION = re.compile(r"\b(float|double)\b", re.IGNORECASE)
+"""what torch says of two operands, in an order that may depend on their sizes"""
 TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 """names of tensors that rotate queries and keys in pairs"""
 
@@ -104,7 +106,7 @@ def _judge(
     if not all(_has_its_shapes(subject, contract, case) for case in cases):
         return None
     errors = [_find_error(subject, contract, case) for case in cases]
-    alike = len({NUMBER.sub("", each) for each in errors}) == 1 and not _list_constants(errors)
+    alike = len(set(map(_leave_out_numbers, errors))) == 1 and not _list_constants(errors)
     proved = all(errors) and (alike or any(map(FAULT.match, errors)))
     return Match(contract, sizes, inexact=True) if proved else None
 
@@ -144,6 +146,10 @@ def _find_error(subject: Subject, contract: Contract, case: Case) -> str:
             raise
         return "" if STATED.match(failure.message) else failure.message
     return ""
+
+
+def _leave_out_numbers(error: str) -> str:
+    return NUMBER.sub("", PRECISION.sub("", error))
 
 
 def _list_constants(errors: Sequence[str]) -> set[str]:

@@ -110,28 +110,6 @@ class DecoderAttention(nn.Module):
         return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 """
 
-PACKED = """\
-import torch
-from torch import nn
-
-
-class GPTAttention(nn.Module):
-    \"\"\"Causal attention; the columns of c_attn are
-    [query | key | value].\"\"\"
-
-    def __init__(self, n_embd, n_head):
-        super().__init__()
-        self.n_head = n_head
-        self.c_attn, self.c_proj = nn.Linear(n_embd, 3 * n_embd), nn.Linear(n_embd, n_embd)
-
-    def forward(self, x):
-        q, k, v = (
-            t.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for t in self.c_attn(x).chunk(3, -1)
-        )
-        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, float("-inf"))
-        return self.c_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-"""
 GATED = """\
 import torch
 from torch import nn
@@ -208,7 +186,6 @@ FORMS = {
     ),
     "computed fields": (CAPPED, "c.attn_softcap * torch.tanh", "torch.tanh"),
     "one feature": (FEATURES, "F.elu(k) + 1", "F.elu(k)"),
-    "an order that is stated": (PACKED, "q, k, v =", "q, v, k ="),
     "a position bias": (BIASED, "scores.softmax(-1)", "scores.softmax(-2)"),
     "a gate beside queries": (GATED, " / q.shape[-1] ** 0.5", ""),
     "a bias of no layer": (LONE, " / q.shape[-1] ** 0.5", ""),

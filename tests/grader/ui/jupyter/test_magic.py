@@ -219,9 +219,10 @@ def test_a_mistake_in_a_class_that_is_run_again_is_placed_in_its_cell(
 ) -> None:
     run(shell, TORCH)
     run(shell, SIZES)
-    long = "        assert x.shape[1] < 9\n        return"
+    long = "        x.shape[1] < 9 or 1 / 0\n        return"
     run(shell, READS_SIZES.replace("        return", long))  # cell 4
-    assert "AssertionError (cell 4, line 8)" in str(judged(shell, "found = check(Mixer)"))
+    placed = "ZeroDivisionError: division by zero (cell 4, line 8)"
+    assert placed in str(judged(shell, "found = check(Mixer)"))
 
 
 # ------------------------------------------------------------------------------- cells by number
