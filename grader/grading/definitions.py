@@ -90,8 +90,8 @@ def _parse_signature(
         read = parse_variables(variables, name)
         doc, reset, forgets = (str(entry.get(key, "")) for key in ("doc", "reset", "forgets"))
         signature = Signature(name, constructor, call, read, doc=doc)
-        taken = _parse_parameters(entry.get("reset_parameters"))
-        signature = replace(signature, reset=reset, reset_parameters=taken, forgets=forgets)
+        later = tuple(map(str, entry.get("set_later", ())))
+        signature = replace(signature, reset=reset, forgets=forgets, set_later=later)
         said, options = str(entry.get("batch_first", "")), _parse_parameters(entry.get("options"))
         return replace(signature, for_inference=only, batch_first=said, options=options)
     if entry["kind"] == "function" and takes_three_tokens(constructor):

@@ -13,16 +13,12 @@ from headcheck.grader.reading.symbol_table import (
 
 RESET = re.compile(r"_*(reset|clear|empty|flush|forget)(_?(kv_?)?(cache|state|memory|past))?")
 """names of methods that forget what earlier calls have left"""
-SETUP = re.compile(
-    r"_*((re)?set_?up|reset|init(iali[sz]e)?|build|make|create|alloc(ate)?|prepare|enable|start|"
-    r"begin|new)_?((kv|key_?value|attn|attention|decod(e|er|ing)|inference|static)_?)?caches?"
-)
-"""names of methods that make an empty cache"""
 
 
 def find_reset(site: DefinitionSite) -> FunctionNode | None:
-    """Return the method that sets up an empty cache, or else forgets what earlier calls left."""
-    return _find_setup(site) or _find_forgetting(site)
+    """Return a class's method without arguments that forgets what earlier calls left."""
+    named = (m for m in list_methods(site.node) if RESET.fullmatch(m.name))
+    return next((m for m in named if len(m.args.args) == 1), None)
 
 
 def find_forgotten(symbols: SymbolTable, site: DefinitionSite) -> str:
@@ -45,32 +41,10 @@ def find_forgotten(symbols: SymbolTable, site: DefinitionSite) -> str:
     return ""
 
 
-def _find_forgetting(site: DefinitionSite) -> FunctionNode | None:
-    """Return a class's method without arguments that forgets earlier calls."""
-    named = (m for m in list_methods(site.node) if RESET.fullmatch(m.name))
-    return next((m for m in named if len(m.args.args) == 1), None)
-
-
-def _find_setup(site: DefinitionSite) -> FunctionNode | None:
-    """Return a class's method that makes a cache of a given size, if nothing of the class calls it.
-
-    Something that it sets is None before, or is not there.
-    """
-    methods = list_methods(site.node)
-    read = {
-        node.attr
-        for method in methods
-        for node in ast.walk(method)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-    }
-    constructors = (method for method in methods if method.name == "__init__")
-    held = {name for method in constructors for name, none in _iter_set(method) if not none}
-    sized = (m for m in methods if SETUP.fullmatch(m.name) and len(m.args.args) > 1)
-    for method in sized:
-        made = {name for name, _ in _iter_set(method)}
-        if method.name not in read and made - held:
-            return method
-    return None
+def list_set_later(site: DefinitionSite) -> tuple[str, ...]:
+    """Return the attributes that a method sets which is neither `__init__` nor `forward`."""
+    others = (m for m in list_methods(site.node) if m.name not in ("__init__", "forward"))
+    return tuple(sorted({name for method in others for name, _ in _iter_set(method)}))
 
 
 def _iter_set(method: ast.AST) -> Iterator[tuple[str, bool]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headcheck.grader.reading.axes import quote_batch_first
-from headcheck.grader.reading.cache_methods import find_forgotten, find_reset
+from headcheck.grader.reading.cache_methods import find_forgotten, find_reset, list_set_later
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.config_fields import list_options
@@ -60,11 +60,11 @@ class Definition:
     doc: str = ""
     """the beginning of its docstring, and of that of its `forward`"""
     reset: str = ""
-    """the name of its method that forgets earlier calls, or sets up a cache; "" without one"""
+    """the name of its method that forgets earlier calls; "" without one"""
     forgets: str = ""
     """the attribute that its users set to None for this; "" without one"""
-    reset_parameters: tuple[Parameter, ...] = ()
-    """the parameters of this method"""
+    set_later: tuple[str, ...] = ()
+    """the attributes that its caller may have to set up by calling another method"""
     for_inference: bool = False
     """whether its `forward` says that it computes no gradients, or what it keeps has none"""
     batch_first: str = ""
@@ -132,7 +132,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         doc=read_docstrings(symbols, last),
         reset="" if reset is None else reset.name,
         forgets=find_forgotten(symbols, last) if is_class and reset is None else "",
-        reset_parameters=() if reset is None else tuple(iter_parameters(reset.args))[1:],
+        set_later=list_set_later(last) if is_class else (),
         for_inference=_is_for_inference(symbols, last),
         batch_first=quote_batch_first(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),

@@ -16,7 +16,7 @@ from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
-from headcheck.properties.binding.nearest import FAULT
+from headcheck.properties.binding.nearest import FAULT, find_set_later
 from headcheck.properties.binding.roles import CONTEXT
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
@@ -107,7 +107,8 @@ def _judge(
         return None
     errors = [_find_error(subject, contract, case) for case in cases]
     alike = len(set(map(_leave_out_numbers, errors))) == 1 and not _list_constants(errors)
-    proved = all(errors) and (alike or any(map(FAULT.match, errors)))
+    caused = all(errors) and not find_set_later(search)
+    proved = caused and (alike or any(map(FAULT.match, errors)))
     return Match(contract, sizes, inexact=True) if proved else None
 
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
-from headcheck.properties.binding.calls import guess_all_taken, list_mask_names, list_taken
+from headcheck.properties.binding.calls import guess_all_taken, list_mask_names
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
@@ -145,14 +145,12 @@ def _find_kept_cache(bench: Bench) -> Contract | None:
     """
     options = (p.name for p in bench.signature.call if p.default is False)
     named = next((name for name in options if KEEPING.fullmatch(name.lower())), "")
-    takes = list_taken(bench.signature)
-    sets_up = bool(bench.signature.reset_parameters)
-    if takes is None or not (named or sets_up or _is_told_places(bench)):
+    if not (named or _is_told_places(bench)):
         return None
     reset = bench.signature.reset or None
     if not (reset or bench.contract.call_form.cleared):
         return None
-    cache = CacheConvention(named, reset=reset, reset_takes=takes or None)
+    cache = CacheConvention(named, reset=reset)
     found = [(_judge(bench, own), own) for own in _iter_placed(bench, cache)]
     use, contract = min(found, key=lambda each: each[0], default=(_Use.NONE, bench.contract))
     if use > (_Use.IDLE if named else _Use.USED):

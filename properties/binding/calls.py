@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding.signature import SENTENCE, Signature, SignatureParameter
@@ -81,21 +81,11 @@ def iter_axes(
 
 
 def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
-    """Yield the call forms of a class or function, the likely ones first.
-
-    A cache is set up before every call only if calls without one return nothing.
-    """
-    resets: list[tuple[str | None, Mapping[str, Taken] | None]] = [(signature.reset or None, None)]
-    if signature.reset_parameters:
-        taken = list_taken(signature)
-        resets = [(None, None), *([] if taken is None else [(signature.reset, taken)])]
-    for (reset, takes), form in itertools.product(
-        resets, iter_call_forms(signature.call, signature.given)
-    ):
+    """Yield the call forms of a class or function, the likely ones first."""
+    for form in iter_call_forms(signature.call, signature.given):
         yield replace(
             form,
-            reset=reset,
-            reset_takes=takes,
+            reset=signature.reset or None,
             forgets=signature.forgets or None,
             bypassed=signature.bypassed,
             silenced=signature.silenced,
@@ -104,13 +94,8 @@ def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
         )
 
 
-def list_taken(signature: Signature) -> dict[str, Taken] | None:
-    """Return what the method is given that sets up a cache; None if names do not say it."""
-    return guess_all_taken(signature.reset_parameters)
-
-
 def guess_all_taken(parameters: Sequence[SignatureParameter]) -> dict[str, Taken] | None:
-    """Return what sets up a cache is given, by name; None if names do not say it."""
+    """Return what the maker of a cache is given, by name; None if names do not say it."""
     guesses = {p.name: guess_taken(p.name) for p in parameters}
     required = {p.name for p in parameters if not p.has_default}
     if any(guesses[name] is None for name in required):

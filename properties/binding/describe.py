@@ -159,10 +159,9 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
     if form.joins_queries:
         yield "its keys and values come from the context and from the tokens of its queries"
     if form.reset is not None and not (form.cache and form.cache.is_kept):
-        taken = ", ".join(form.reset_takes or ())
-        yield f"its `{form.reset}({taken})` is called before every call of it"
+        yield f"its `{form.reset}()` is called before every call of it"
     if form.forgets is not None:
-        yield f"its `{form.forgets}` is set to None before every call, as its users do"
+        yield f"its `{form.forgets}` is reset to None before every call, as the calling code does"
     if cleared:
         are = "is" if len(cleared) == 1 else "are"
         yield f"its {join_words(cleared)} {are} cleared before every call"

@@ -14,7 +14,7 @@ from headcheck.properties.binding.hypotheses import make_probe_case
 from headcheck.properties.binding.matching import find_exact, find_mistakes
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch
-from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.usual_values import get_usual
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
 from headcheck.properties.contracts.contract import Entry
@@ -29,6 +29,7 @@ FAULT = re.compile(
     r"|AttributeError: ('Tensor' object|module '[\w.]+') has no attribute"
 )
 """errors that no other value would avoid"""
+LACKED = re.compile(r"object has no attribute '(\w+)'")
 LEARNED = re.compile(r"quer|latent|seed|slot|probe|induc|pool|token", re.IGNORECASE)
 """words in the path of a table of learned queries"""
 MAX_COMPARED = 4
@@ -58,7 +59,7 @@ def describe_failure(search: BindingSearch) -> str:
         )
     if not search.probes:
         fault = find_fault(search)
-        return f"it {fault}" if fault else _say_what_was_tried(search.signature)
+        return f"it {fault}" if fault else _say_what_was_tried(search)
     tried = count(len(search.probes), "way")
     also = "; it writes over its input" * any(probe.overwrites for probe in search.probes)
     return (
@@ -67,8 +68,15 @@ def describe_failure(search: BindingSearch) -> str:
     )
 
 
-def _say_what_was_tried(signature: Signature) -> str:
+def find_set_later(search: BindingSearch) -> str:
+    """Return the attribute that a call lacked because its caller should have set it up."""
+    lacked = (found[1] for each in search.failures for found in LACKED.finditer(each))
+    return next((name for name in lacked if name in search.signature.set_later), "")
+
+
+def _say_what_was_tried(search: BindingSearch) -> str:
     """Say how a class was built and called in vain, and what the user can do."""
+    signature, later = search.signature, find_set_later(search)
     constructor = next(iter_suggested(signature), None)
     tried = "no way to build and call it gave an output"
     if constructor is not None and signature.entry is Entry.CLASS:
@@ -76,6 +84,8 @@ def _say_what_was_tried(signature: Signature) -> str:
         given = (f"{a.name}={a.get_value(case)!r}" for a in constructor.arguments if not a.fields)
         taken = ", ".join(p.name for p in signature.call if not p.has_default)
         tried += f", such as `{signature.name}({', '.join(given)})`, called with `{taken}`"
+    if later:
+        tried += f"; calls need `{later}`, which another method sets"
     unknown = [p.name for p in signature.constructor if _is_unknown(p)]
     if unknown:
         tried += f"; it is not known what is meant by {join_words([f'`{n}`' for n in unknown])}"

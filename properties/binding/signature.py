@@ -66,11 +66,11 @@ class Signature:
     doc: str = ""
     """what its docstrings say"""
     reset: str = ""
-    """the method that forgets earlier calls, or sets up a cache; "" if there is none"""
+    """the method that forgets earlier calls; "" if there is none"""
     forgets: str = ""
     """the attribute that its users set to None where a sequence begins; "" if there is none"""
-    reset_parameters: tuple[SignatureParameter, ...] = ()
-    """the parameters of this method"""
+    set_later: tuple[str, ...] = ()
+    """the attributes that its caller may have to set up by calling another method"""
     for_inference: bool = False
     """whether `forward` says that it computes no gradients, or a cache cuts them off"""
     batch_first: str = ""

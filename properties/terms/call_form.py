@@ -257,8 +257,6 @@ class CallForm:
     """the arguments, by name, of a call that requests no attention weights"""
     reset: str | None = None
     """the method that is called before every call, so that it does not continue earlier ones"""
-    reset_takes: Mapping[str, Taken] | None = None
-    """what this method is given, by name"""
     forgets: str | None = None
     """the attribute of the module, or of a part of it, that is set to None before every call"""
     cleared: tuple[str, ...] = ()
@@ -322,9 +320,9 @@ class CallForm:
         wide = {"context_width": context_width} if context_width else {}
         first = {"width": width} if data.pop("is_lazy") else {}
         first |= {"output_width": output_width} if data.pop("wide_output") else {}
-        for taking in filter(None, (data, data["cache"])):
-            takes = taking["reset_takes"] or {}
-            taking["reset_takes"] = {n: sizes.get(kind, kind) for n, kind in takes.items()}
+        if cache := data["cache"]:
+            takes = cache["reset_takes"] or {}
+            cache["reset_takes"] = {n: sizes.get(kind, kind) for n, kind in takes.items()}
         data["scale"] = self.scale and [self.scale.path, self.scale.find_number(head_dim)]
         return {**data, "heads": heads, **passed, **shared, **tables, **wide, **first}
 

@@ -24,7 +24,7 @@ from headcheck.properties.mistakes.recognisers.cached_calls import RECOGNISERS, 
 from headcheck.properties.mistakes.recognisers.recogniser import recognise
 from headcheck.properties.mistakes.steps.cached_calls import Lengths
 from headcheck.properties.property import Property
-from headcheck.properties.terms.call_form import CacheConvention
+from headcheck.properties.terms.call_form import CacheConvention, Taken
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
@@ -91,6 +91,17 @@ def solve(*edits: tuple[str, str]) -> dict[str, Any]:
         assert source.count(old) == 1
         source = source.replace(old, new)
     return run(source)
+
+
+def test_a_method_that_sets_up_a_cache_is_given_what_the_contract_says() -> None:
+    takes: dict[str, Taken] = {"size": Taken.BATCH, "kind": Taken.DTYPE}
+    cache = CacheConvention(argument="use_cache", reset="reset_cache", reset_takes=takes)
+    sized = replace(KEPT_OF, call_form=replace(KEPT_OF.call_form, cache=cache))
+    checked = (
+        "def reset_cache(self, size, kind):\n        assert size > 0 and kind.is_floating_point"
+    )
+    keeping = KEEPING.replace("def reset_cache(self):", checked)
+    assert list_broken(run(EXERCISE.solution, keeping), sized) == {}
 
 
 def test_they_belong_to_what_has_a_cache_alone() -> None:

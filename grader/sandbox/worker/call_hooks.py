@@ -62,8 +62,6 @@ class CallHooks:
     """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
     reset: str | None = None
     """the method of a module that is called before every call"""
-    reset_takes: Mapping[str, Any] = field(default_factory=dict)
-    """what it is given, by name: numbers, or "batch", "dtype" and "device" of the tokens"""
     forgets: str | None = None
     """the attribute of a module, or of a part of it, that is set to None before every call"""
     cleared: Sequence[str] = ()
@@ -181,12 +179,10 @@ class CallHooks:
 
     def _begin(self, called: Any, tokens: Tensor, cache: Mapping[str, Any] | None) -> None:
         """Make a module forget earlier sequences, perhaps with an empty cache for a new one."""
-        for reset, takes in (
-            (self.reset, self.reset_takes),
-            (cache["reset"], cache["reset_takes"]) if cache else (None, {}),
-        ):
-            if reset is not None:
-                getattr(called, reset)(**_fill_in(takes, tokens))
+        if self.reset is not None:
+            getattr(called, self.reset)()
+        if cache and cache["reset"] is not None:
+            getattr(called, cache["reset"])(**_fill_in(cache["reset_takes"], tokens))
         if self.forgets is not None:
             for module in called.modules():
                 if hasattr(module, self.forgets):

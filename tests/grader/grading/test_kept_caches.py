@@ -197,9 +197,21 @@ def test_what_the_users_of_a_class_set_to_none_is_so_before_every_call(
     assert (attention.name, layer.name) == ("Cross", "Layer")
     assert {each.status for each in (attention, layer, *others)} == {"passed"}
     told = [note.message for note in attention.notes]
-    assert "its `kept` is set to None before every call, as its users do" in told
+    assert "its `kept` is reset to None before every call, as the calling code does" in told
     [kept, *_] = grade_all(KEPT_CONTEXT.replace("    layer.cross.kept = None\n", ""))
     assert kept.status != "passed"
+
+
+def test_a_class_whose_caller_sets_up_its_cache_is_not_accused(grade_text: "GradeText") -> None:
+    """Nobody knows what such a method is given, and a call without it raises."""
+    needing = KEEPS.replace(
+        "        self.past = None\n\n    def forget(self)", "\n    def set_up(self, n)"
+    )
+    record = grade_text(
+        needing.replace("        if use_cache:", "        if self.past is None or True:")
+    )
+    assert record.status == "not_tried"
+    assert "calls need `past`, which another method sets" in str(record.error)
 
 
 def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: "GradeText") -> None:
