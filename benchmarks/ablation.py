@@ -97,7 +97,6 @@ OFF: dict[Callable[..., Any], str] = {
     lambda *_: False: f"""
         {BINDING}binding: _may_be_unscaled _lies_in_what_is_given
     """,
-    lambda *_: ([], []): f"{GRADING}grade: judge_helpers",
     lambda signature, _: signature: f"{BINDING}binding: _name_defaults",
     lambda _subject, _signature, layer: layer: f"{GRADING}open_mode: observe_with_options",
 }

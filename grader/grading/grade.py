@@ -32,7 +32,6 @@ from headcheck.grader.grading.definition import (
     record_error,
 )
 from headcheck.grader.grading.events import Listener, ignore
-from headcheck.grader.grading.helpers import judge_helpers
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.layers import LayerJudge
 from headcheck.grader.grading.observed_layers import ObservedLayer
@@ -60,13 +59,11 @@ from headcheck.grader.grading.ungraded import (
     record_unreadable,
 )
 from headcheck.grader.grading.unwritten import find_unwritten
-from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from headcheck.grader.report.records import (
     ErrorRecord,
-    NoteRecord,
     SubmissionRecord,
 )
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
@@ -154,9 +151,7 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
     inferred = replace(
         inferred,
         code=str(outline.get("code", "")),
-        helpers=msgspec.convert(outline.get("helpers", ()), tuple[Helper, ...]),
         classes=msgspec.convert(outline.get("classes", ()), tuple[LayerCode, ...]),
-        padding=tuple(map(int, outline.get("padding", ()))),
     )
     if inferred.problem is None:
         return inferred
@@ -183,9 +178,8 @@ def grade_inferred(
     records = classes or grading.grade_others(inferred.functions)
     if not records:
         return [grading.record_nothing(inferred.problem)]
-    made, notes = grading.grade_helpers(records, inferred)
     first, *others = records
-    return [replace(first, notes=(*first.notes, *unjudged, *notes)), *others, *made]
+    return [replace(first, notes=(*first.notes, *unjudged)), *others]
 
 
 @dataclass(eq=False)
@@ -250,21 +244,6 @@ class _Grading:
         bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
         graded = (self._judge_forms(s, b) for s, b in bound if b is not None)
         return [record for record in graded if record is not None]
-
-    def grade_helpers(
-        self, records: Sequence[SubmissionRecord], inferred: Inferred
-    ) -> tuple[list[SubmissionRecord], list[NoteRecord]]:
-        """Return the records of functions that make masks or tables for judged classes, and notes.
-
-        Classes that answer an exercise are given what its statement says.
-        """
-        whole = self.submission.name is None
-        judged = (r.name for r in records if whole and r.exercise == open_mode.SLUG)
-        contracts = [self.bindings[name].contract for name in judged if name in self.bindings]
-        given = self.session, self.settings, self.submission, inferred, contracts
-        run = functools.partial(judge_helpers, *given)
-        nothing = list[SubmissionRecord](), list[NoteRecord]()
-        return fault.contain(run, nothing, SandboxError, BadContract)
 
     def grade_layers(
         self, records: Sequence[SubmissionRecord], inferred: Inferred

@@ -14,7 +14,6 @@ from pathlib import Path
 from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_file
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader.grading.definitions import DefinitionSignature
-from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.report.records import ErrorRecord
 from headcheck.properties.binding.signature import Signature
@@ -57,12 +56,8 @@ class Inferred:
     """the signatures of all classes and functions that could be attention"""
     code: str = ""
     """a digest of the code of the file; empty if the file cannot be read"""
-    helpers: tuple[Helper, ...] = ()
-    """the functions whose names say that they make masks or tables"""
     classes: tuple[LayerCode, ...] = ()
     """what the code of its classes says"""
-    padding: tuple[int, ...] = ()
-    """the numbers that the file names as those of padding"""
 
 
 def infer_all(

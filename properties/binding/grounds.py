@@ -133,15 +133,9 @@ KIND = Ground(
     "{}: judged by what holds for every layer, not by its equation",
     ALL_OR_SHARES,
 )
-MADE = Ground(
-    Basis.SAID,
-    "A function that makes masks or tables by its name makes others.",
-    "judged by its name, called with {}",
-    "10",
-)
 GROUNDS = (
     COMPUTES, FLOWS, RAISES, LATER, POLARITY, NUMBERS, SIDES, SHARING, UNSHARED,
-    WIDTHS, OPTION, CONTEXT, MASKS, AROUND, BLOCK, UNKNOWN, KIND, MADE,
+    WIDTHS, OPTION, CONTEXT, MASKS, AROUND, BLOCK, UNKNOWN, KIND,
 )  # fmt: skip
 
 

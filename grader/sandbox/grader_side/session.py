@@ -150,12 +150,6 @@ class Session:
         """Find the steps of attention in the loaded code. Raises SubmissionFailed."""
         return self._ask(operations.FIND_CODE_PATTERNS, name=self.names[0]).patterns
 
-    def make(self, name: str, tensors: Mapping[str, Tensor], **given: Any) -> tuple[Tensor, ...]:
-        """Fetch what a loaded function makes of arguments by name. Raises SubmissionFailed."""
-        sent = tuple(tensors.items())
-        made = ChannelSubject(self).ask(operations.MAKE, {"name": name, **given}, sent)[1]
-        return tuple(tensor for _, tensor in made)
-
     def list_slips(self, name: str, cell: int | None, line: int | None) -> tuple[Edit, ...]:
         """List the edits that may undo a slip. Raises SubmissionFailed."""
         if not self.is_alive:

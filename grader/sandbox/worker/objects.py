@@ -34,7 +34,6 @@ from headcheck.grader.sandbox.worker.call_hooks import CallHooks
 from headcheck.grader.sandbox.worker.calling import (
     Refused,
     call_by_name_or_position,
-    extract_tensors,
     list_replaced,
     make_sendable,
 )
@@ -137,22 +136,6 @@ class ObjectHost:
         if meta.get("form") is not None:
             function = CallHooks(**meta["form"]).wrap(function)
         return HandleReply(self._keep(function, lambda: function)), ()
-
-    def make(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
-        """Call a function, a method or an object of a class with arguments by name; send tensors.
-
-        A method gets an instance that was not initialised. Complex numbers are sent as pairs.
-        """
-        owner, _, name = meta["name"].rpartition(".")
-        kind = self._look_up(owner) if owner else None
-        function = getattr(object.__new__(kind), name) if kind else self._look_up(name)
-        if meta["constructor"] is not None:
-            function = function(**meta["constructor"])
-        dtypes = {name: moving.parse_dtype("float64") for name in meta["dtypes"]}
-        with torch.no_grad():
-            made = extract_tensors(function(**meta["arguments"], **dtypes, **tensors))
-        real = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in made)
-        return NoReply(), label_by_position(make_sendable(tensor) for tensor in real)
 
     def describe_tensors(self, meta: Meta, tensors: Tensors) -> Answer[TensorsReply]:
         """Describe the registered parameters and buffers, without their values.

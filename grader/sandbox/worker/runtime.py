@@ -23,7 +23,6 @@ from headcheck.grader.reading.companions import list_maker_names
 from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
 from headcheck.grader.reading.fingerprints import fingerprint_definitions
-from headcheck.grader.reading.helpers import list_helpers, list_numbers_of_padding
 from headcheck.grader.reading.layer_code import list_layer_code
 from headcheck.grader.reading.outline import find_warnings, list_definitions
 from headcheck.grader.reading.slicing import (
@@ -208,8 +207,6 @@ class WorkerRuntime(ObjectCaller):
         symbols = build_symbol_table(self.source)
         variables = [asdict(each) for each in list_variables(symbols)]
         outline = {
-            "helpers": [asdict(each) for each in list_helpers(symbols)],
-            "padding": list_numbers_of_padding(symbols),
             "classes": [asdict(each) for each in list_layer_code(symbols)],
             "definitions": defined,
             "broken": broken,

@@ -102,7 +102,7 @@ ELSEWHERE = {
     grounds.UNSHARED: "test_sharing_and_roles", grounds.WIDTHS: "test_open_mode",
     grounds.CONTEXT: "test_open_forms", grounds.MASKS: "test_other_masks",
     grounds.BLOCK: "test_own_blocks", grounds.UNKNOWN: "test_layers",
-    grounds.KIND: "test_other_kinds", grounds.MADE: "test_helpers",
+    grounds.KIND: "test_other_kinds",
 }  # fmt: skip
 """the modules with right and wrong classes of the other grounds"""
 
