@@ -1,4 +1,4 @@
-"""What common mistakes cost: `python -m benchmarks.points > docs/points.md`.
+"""What common mistakes cost: `python -m benchmarks.points`.
 
 `severity.toml` ranks the mistakes by severity; the ranks were chosen before anybody looked at the
 points. The same answers are judged on the public cases, and Spearman's rank correlation compares
