@@ -176,6 +176,8 @@ def runs(location: str) -> None:
             about = each.manifest
             exercise = about.exercise or "any exercise"
             click.echo(f"{each.created[:16]}  {each.name}  {exercise}  headcheck {about.headcheck}")
+        for name in store.list_damaged_runs():
+            click.echo(f"{name}: its settings are damaged; grade the class into it again", err=True)
 
 
 @click.command()

@@ -20,7 +20,7 @@ from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.store import database
 from headcheck.grader.course.store.claims import Claims, open_claims
 from headcheck.grader.course.store.database import LOCK_ID, StoreError, begin_write
-from headcheck.grader.course.store.manifest import Manifest, decode, encode
+from headcheck.grader.course.store.manifest import Manifest, ManifestError, decode, encode
 from headcheck.grader.course.store.records import (
     Comment,
     FileContent,
@@ -204,14 +204,24 @@ class Store:
     # ------------------------------------------------------------------------ reading
 
     def list_runs(self) -> list[Run]:
-        """Return all runs, the oldest first."""
+        """Return all runs whose settings can be read, the oldest first."""
+        return [each for each in map(_parse_run, self._load_runs()) if each is not None]
+
+    def list_damaged_runs(self) -> list[str]:
+        """Return the names of the runs whose settings cannot be read."""
+        return [row.name for row in self._load_runs() if _parse_run(row) is None]
+
+    def _load_runs(self) -> Sequence[Any]:
         with self.engine.connect() as connection:
-            return [_parse_run(row) for row in connection.execute(select(runs).order_by(runs.c.id))]
+            return connection.execute(select(runs).order_by(runs.c.id)).all()
 
     def load_newest_run(self, name: str) -> Run:
         """Return the newest run of a name. Raises StoreError."""
         with self.engine.connect() as connection:
             newest = _select_newest_run(connection, name)
+        if newest is None and name in self.list_damaged_runs():
+            text = "the settings of this run are damaged; grade the class into it again"
+            raise StoreError(f"{name}: {text}")
         if newest is None:
             names = ", ".join(dict.fromkeys(run.name for run in self.list_runs()))
             raise StoreError(f"there is no run {name!r}; there are: {names or 'none yet'}")
@@ -341,10 +351,14 @@ def _find_or_create_run(
 
 
 def _select_newest_run(connection: Connection, name: str) -> Run | None:
+    """Return the newest run of a name; None if there is none, or its settings cannot be read."""
     query = select(runs).where(runs.c.name == name).order_by(runs.c.id.desc()).limit(1)
     row = connection.execute(query).one_or_none()
     return None if row is None else _parse_run(row)
 
 
-def _parse_run(row: Any) -> Run:
-    return Run(row.id, row.name, row.created, decode(row.manifest), row.key)
+def _parse_run(row: Any) -> Run | None:
+    try:
+        return Run(row.id, row.name, row.created, decode(row.manifest), row.key)
+    except ManifestError:
+        return None

@@ -101,3 +101,21 @@ def test_damaged_bytes_are_a_line(headcheck: Command) -> None:
     with pytest.raises(CourseError, match="the bytes of a file in the store are damaged"):
         headcheck("export", "w", *STORE, "--format", "code", "--out", "code")
     assert headcheck("export", "w", *STORE, "--format", "csv")[0] == 0
+
+
+@pytest.mark.parametrize("broken", ["{", "", "null", '{"headcheck": 1}'])
+def test_a_run_with_damaged_settings_is_told_and_graded_again(
+    headcheck: Command, fake_grader: Any, broken: str
+) -> None:
+    headcheck(*GRADE)
+    headcheck(*(each.replace("w", "v") if each == "w" else each for each in GRADE))
+    with open_store("c.db") as store, begin_write(store.engine) as connection:
+        connection.execute(text("UPDATE runs SET manifest = :m WHERE name = 'w'"), {"m": broken})
+    code, listed, told = headcheck("runs", *STORE)
+    assert (code, [line.split()[1] for line in listed.splitlines()]) == (0, ["v"])
+    assert told == "w: its settings are damaged; grade the class into it again\n"
+    with open_store("c.db") as store, pytest.raises(CourseError, match=r"^w: the settings of this"):
+        load_results(store, "w")
+    assert headcheck(*GRADE)[0] == headcheck("runs", *STORE)[0] == 0
+    with open_store("c.db") as store:
+        assert {each.student for each in load_results(store, "w")} == {"ada", "bob"}
