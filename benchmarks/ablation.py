@@ -58,7 +58,7 @@ class Mechanism:
             yield acted
 
 
-def nothing(*_: Any) -> None:
+def nothing(*_: Any, **__: Any) -> None:
     """Find nothing."""
 
 
