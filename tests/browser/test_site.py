@@ -108,7 +108,7 @@ def test_pages_are_accessible(shown: OpenedPage, name: str, scheme: str) -> None
 def test_search_finds_a_page_and_a_name_of_the_api(shown: OpenedPage) -> None:
     shown.page.goto("index.html")
     field = shown.page.locator("input[name=query]")
-    for words, found in (("roster", "docs/cohort.html"), ("PropertySuite", "api/suite.html")):
+    for words, found in (("roster", "docs/cohort.html"), ("Verification", "api/verify.html")):
         field.fill("")
         field.press_sequentially(words)  # the theme listens to keys
         shown.page.locator(f".md-search-result__link[href*='{found}']").first.wait_for()
