@@ -21,7 +21,6 @@ from headcheck.properties.binding.nearest import (
     depends_on_earlier_calls,
     describe_failure,
     find_fault,
-    lacks_import,
 )
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, LATENT, name_other_kind
 from headcheck.properties.binding.probe import CallProbe
@@ -111,7 +110,7 @@ def bind(
         search, match = _explain(search, explain) or (search, None)
     if match is not None and _lies_in_what_is_given(search.signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
-    if match is None or (not search.probes and lacks_import(search)):
+    if match is None or (not search.probes and search.lacks_import):
         return _describe_search(search, kind)
     return _settle(search, match)
 
@@ -141,7 +140,7 @@ def _describe_search(search: BindingSearch, kind: str) -> NotBound:
     paths = frozenset(search.paths)
     probes = tuple(search.probes) or tuple(filter(None, [call_model(search)]))
     unknown = "" if kind in JUDGED_IN_PART and kind != LATENT else kind
-    return NotBound(tried, fault, lacks_import(search), paths, probes, unknown)
+    return NotBound(tried, fault, search.lacks_import, paths, probes, unknown)
 
 
 def _settle(search: BindingSearch, match: Match) -> Binding:

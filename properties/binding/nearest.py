@@ -17,10 +17,10 @@ from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.usual_values import get_usual
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
+from headcheck.properties.binding.ways import ABSENT
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.counting import count, join_words
 
-ABSENT = "ModuleNotFoundError: "
 FAULT = re.compile(
     r"NameError|UnboundLocalError|TypeError: '(torch.Size|Tensor)' object is not callable"
     # These are given sizes, and no tokens:
@@ -151,11 +151,6 @@ def find_fault(search: BindingSearch) -> str:
     absent = [text.removeprefix(ABSENT) for text in said if text.startswith(ABSENT)]
     own = [f"raises {text}" for text in said if FAULT.match(text)]
     return next(iter(absent + own), "")
-
-
-def lacks_import(search: BindingSearch) -> bool:
-    """Whether a class raised because a module that it imports is not there."""
-    return any(text.startswith(ABSENT) for text in search.failures)
 
 
 def share_among_heads(probe: CallProbe) -> CallProbe | None:

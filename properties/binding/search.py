@@ -143,8 +143,8 @@ class BindingSearch(Ways):
         """
         every = build_all(self.subject, self.signature, self.failures, iter_suggested)
         sharing = next((list_sharing(each.constructor) for each in every), [])
-        if not sharing:
-            return match
+        if not sharing or self.lacks_import:
+            return match  # or nobody knows what it would do
         arguments = rename_quantities(match.contract.arguments, dict.fromkeys(sharing, "kv_heads"))
         shared = restate_steps(replace(match.contract, arguments=arguments))
         return replace(match, contract=shared, remark=grounds.UNSHARED.say())

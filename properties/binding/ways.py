@@ -33,6 +33,10 @@ MAX_NUMEL = 1 << 23
 """the most parameters to overwrite: four layers of width 1,448"""
 
 
+ABSENT = "ModuleNotFoundError: "
+"""the beginning of an error of a class that needs a module which is not there"""
+
+
 @dataclass(eq=False)
 class Ways:
     """A class that is constructed and called in several ways, and what came of this."""
@@ -51,6 +55,11 @@ class Ways:
     """the ways to construct and call the class that returned an answer"""
     idle: str = ""
     """how a call shows that the class is not written yet, so that the search gives up; or """ ""
+
+    @property
+    def lacks_import(self) -> bool:
+        """Whether a way failed because a module that the class imports is not there."""
+        return any(text.startswith(ABSENT) for text in self.failures)
 
     def is_early(self, _: object = None) -> bool:
         """Whether the search has not given up yet."""

@@ -55,6 +55,14 @@ def test_a_class_that_raises_where_heads_share_is_not_judged_where_none_do(
     assert "where every head has keys of its own" in str(record.notes)
 
 
+def test_sharing_that_needs_an_absent_module_is_not_judged(grade_text: "GradeText") -> None:
+    absent = """if times > 1:
+            from .kernels import repeat_kv as repeat
+            k, v = repeat(k, times), repeat(v, times)"""
+    source = SHARED.replace("k, v = repeat_kv(k, times), repeat_kv(v, times)", absent)
+    assert source != SHARED and grade_text(source).status == "passed"
+
+
 ATTEND = """\
 import torch
 
