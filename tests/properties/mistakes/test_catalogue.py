@@ -153,6 +153,15 @@ def with_earlier_keys(inputs: AttentionInputs, earlier: int) -> AttentionInputs:
     return replace(inputs, others=others, may_attend=visible, wanted=("output", "weights"))
 
 
+def with_masks_in_turn() -> AttentionInputs:
+    """Windows of two images, which get the same two masks."""
+    drawn = numbers(31, 2, 1, 5, 5) < 0.4
+    drawn[..., 0] = True
+    return replace(
+        given(), x=numbers(21, 4, 5, 7), may_attend=drawn.repeat(2, 1, 1, 1), causal=False
+    )
+
+
 def with_scaling(scaling: RotaryScaling) -> AttentionInputs:
     return replace(given(head_dim=12), variant=Variant(rotary=True, base=100.0, scaling=scaling))
 
@@ -175,6 +184,7 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(heads=2, head_dim=2, d_in=4, tokens=19), CORRECT),
     (given(plain=True), CORRECT),
     (given("drawn"), CORRECT),
+    (with_masks_in_turn(), CORRECT),
     (given("padding", heads=2, head_dim=3, d_in=6, tokens=6), CORRECT),
     (replace(given("both sides", tokens=7), wanted=("output",)), CORRECT),
     (replace(given("lengths"), wanted=("output",)), CORRECT),
