@@ -6,11 +6,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import (
-    define_mistake,
-    define_rare_mistake,
-    require,
-)
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake, require
 from headcheck.properties.mistakes.pipeline import PipelineState
 
 
@@ -40,8 +36,6 @@ def among_themselves(s: PipelineState) -> Tensor | None:
     return seen
 
 
-LINE = "triangle | kernel | fill"
-
 ALIGNMENT = require(
     Capability.ALIGNED,
     define_mistake(
@@ -53,16 +47,6 @@ ALIGNMENT = require(
         "earlier_keys_hidden",
         "The keys before the first query are hidden: the queries see only each other.",
     ).simulated_by(permit=among_themselves),
-    define_rare_mistake(
-        "mask_in_the_middle",
-        "The causal mask lies in the middle of the keys; the last query should be at the last key.",
-        LINE,
-    ).simulated_by(permit=begun_at(lambda before: before // 2)),
-    define_rare_mistake(
-        "mask_too_far_right",
-        "The causal mask begins at twice the number of keys that came before.",
-        LINE,
-    ).simulated_by(permit=begun_at(lambda before: 2 * before)),
 )
 
 OPTION = require(

@@ -248,10 +248,6 @@ DIFFERENTIAL = require(
         "What the heads give is multiplied by 1 - lambda, which this exercise does not ask for.",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 - t) * (first - t * second))),
     define_rare_mistake(
-        "lambda_added_to_the_first_map",
-        "The first softmax is multiplied by 1 + lambda; it should count as it is.",
-    ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 + t) * first - t * second)),
-    define_rare_mistake(
         "heads_normalised",
         "What each head gives is divided by its root mean square, which is not asked for.",
     ).simulated_by(

@@ -9,7 +9,7 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue import differential, features, gates, latents, sinks
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, require
 from headcheck.properties.mistakes.catalogue.numbers import change_after, change_returned
-from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides
 from headcheck.properties.mistakes.steps import transformer_block as block
 
 
@@ -32,18 +32,6 @@ def cut_role(number: int) -> StepOverrides:
     return {"assign": assign}
 
 
-def cut_input_of(number: int) -> StepOverrides:
-    """Return the override that lets no gradient from queries, keys or values to their input."""
-
-    def project(s: PipelineState) -> object:
-        own = CORRECT.project(s)
-        cut_off = s.copy()
-        cut_off.entered = map_qkv(Tensor.detach, s.entered)
-        return tuple(t if i != number else CORRECT.project(cut_off)[i] for i, t in enumerate(own))
-
-    return {"project": project}
-
-
 def cut_heads(kept: int) -> StepOverrides:
     """Return the override that lets gradients through the first heads only."""
 
@@ -57,11 +45,6 @@ def cut_heads(kept: int) -> StepOverrides:
 CUT = "only detach"
 
 OF_A_BLOCK: Sequence[Mistake] = (
-    define_rare_mistake(
-        "block_detached",
-        "No gradient leaves the block: its output is detached, or computed without gradients.",
-        CUT,
-    ).simulated_by(close=block.cut_output),
     define_rare_mistake(
         "attention_detached",
         "No gradient flows back through attention: its output is detached before it is added.",
@@ -119,9 +102,6 @@ GRADIENTS: Sequence[Mistake] = (
         CUT,
     ).simulated_by(change_after("normalise", cut), {"mix": average_by_cut_weights}),
     define_rare_mistake(
-        "queries_detached", "No gradient flows through the queries: they are detached.", CUT
-    ).simulated_by(cut_role(0)),
-    define_rare_mistake(
         "keys_detached", "No gradient flows through the keys: they are detached.", CUT
     ).simulated_by(cut_role(1)),
     define_rare_mistake(
@@ -169,17 +149,6 @@ GRADIENTS: Sequence[Mistake] = (
         "No gradient reaches the input: it is detached before it is used.",
         CUT,
     ).simulated_by(change_after("see", cut)),
-    define_rare_mistake(
-        "input_of_queries_detached",
-        "No gradient reaches the input through the queries.",
-        CUT,
-    ).simulated_by(cut_input_of(0)),
-    define_rare_mistake(
-        "input_of_keys_detached", "No gradient reaches the input by way of the keys.", CUT
-    ).simulated_by(cut_input_of(1)),
-    define_rare_mistake(
-        "input_of_values_detached", "No gradient reaches the input by way of the values.", CUT
-    ).simulated_by(cut_input_of(2)),
     define_rare_mistake(
         "later_heads_detached",
         "No gradient flows through the later heads: only the first ones are trained.",

@@ -75,18 +75,6 @@ def as_long_as_the_longest(s: PipelineState) -> Tensor | None:
     return own if mask is None or own is None else own.any(dim=0, keepdim=True)
 
 
-def seen_in_any_sequence(s: PipelineState) -> Tensor | None:
-    """Hide only keys that are padding in all sequences."""
-    mask = _get_padding_mask(s)
-    return s.inputs.may_attend if mask is None else mask.any(dim=0, keepdim=True)
-
-
-def seen_in_all_sequences(s: PipelineState) -> Tensor | None:
-    """Hide every key that is padding in any sequence."""
-    mask = _get_padding_mask(s)
-    return s.inputs.may_attend if mask is None else mask.all(dim=0, keepdim=True)
-
-
 def outputs_zeroed(s: PipelineState) -> Tensor:
     """Zero the outputs of padding, after the output layer."""
     mask = _get_padding_mask(s)
@@ -137,15 +125,6 @@ PADDING = require(
         "All sequences see as many tokens as the longest one has.",
         COUNTED,
     ).simulated_by(permit=as_long_as_the_longest),
-    define_rare_mistake(
-        "padding_hidden_if_in_all_sequences",
-        "Only positions that are padding in all sequences are hidden; each sequence has its own "
-        "mask.",
-    ).simulated_by(permit=seen_in_any_sequence),
-    define_rare_mistake(
-        "padding_of_any_sequence_hidden",
-        "Padding of one sequence is hidden in all sequences; each sequence has its own mask.",
-    ).simulated_by(permit=seen_in_all_sequences),
     define_mistake(
         "outputs_of_padding_zeroed",
         "The outputs of padding are set to zero; they should be computed like those of any token.",

@@ -118,12 +118,6 @@ OF_YARN = require_scaling(
         "keys, so scores are multiplied by its square.",
     ).simulated_by(place=scaled_by(key=lambda _: 1)),
     define_rare_mistake(
-        "attention_factor_applied_twice",
-        "The attention factor is applied twice to queries and keys.",
-    ).simulated_by(
-        place=scaled_by(query=lambda s: s.attention_factor**2, key=lambda s: s.attention_factor**2)
-    ),
-    define_rare_mistake(
         "another_attention_factor",
         "The attention factor is another number than the statement says.",
     ).simulated_by(

@@ -107,16 +107,6 @@ SHARING = require(
         {"share": always_shared(mean_for_all, mean_for_all)},
     ),
     define_rare_mistake(
-        "keys_averaged_over_heads",
-        "Keys are averaged over their heads, so that all heads use the same.",
-    ).simulated_by({"share": shared(key=mean_for_all)}, {"share": always_shared(key=mean_for_all)}),
-    define_rare_mistake(
-        "values_averaged_over_heads",
-        "Values are averaged over their heads, so that all heads use the same.",
-    ).simulated_by(
-        {"share": shared(value=mean_for_all)}, {"share": always_shared(value=mean_for_all)}
-    ),
-    define_rare_mistake(
         "queries_averaged_in_groups",
         "The queries of a group are averaged, so that its heads give the same: only keys and "
         "values are shared.",

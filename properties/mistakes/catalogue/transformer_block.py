@@ -10,7 +10,6 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,
-    define_rare_mistake,
 )
 from headcheck.properties.mistakes.steps import transformer_block as block
 from headcheck.properties.mistakes.steps.transformer_block import (
@@ -20,8 +19,6 @@ from headcheck.properties.mistakes.steps.transformer_block import (
 )
 
 _define = partial(define_mistake, needs=Capability.BLOCK)
-_define_rare = partial(define_rare_mistake, needs=Capability.BLOCK)
-
 RESIDUALS: Sequence[Mistake] = (
     _define(
         "first_residual_missing",
@@ -64,13 +61,6 @@ RESIDUALS: Sequence[Mistake] = (
         "tokens_added_twice",
         "The tokens are added once more at the end: they are in the first sum already.",
     ).simulated_by(close=block.tokens_added_again),
-    _define_rare(
-        "sum_multiplied",
-        "A sum with a residual is multiplied by a number; it should stay as it is.",
-    ).simulated_by(
-        *(block.halved(step, 0.5**power) for step in ("add", "close") for power in (1, 0.5)),
-        *({**block.halved("add", f), **block.halved("close", f)} for f in (0.5, 0.5**0.5)),
-    ),
     _define(
         "attention_left_out", "What attention gives is not used: no token sees another."
     ).simulated_by(add=block.tokens_alone),
@@ -165,10 +155,6 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     _define(
         "token_norm_without_gain_and_shift", "A norm applies neither its gain nor its shift."
     ).simulated_by(*for_both_or_one(block.without_both)),
-    _define_rare(
-        "shift_before_gain",
-        "A norm adds its shift before it multiplies by its gain.",
-    ).simulated_by(*for_both_or_one(block.shifted_first)),
     _define(
         "another_epsilon",
         "The epsilon that a norm adds to the variance differs from the statement's.",
@@ -207,9 +193,6 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
         "token_norm_without_root",
         "A norm divides by the variance, or the mean square; it should divide by its root.",
     ).simulated_by(*for_both_or_one(block.without_root)),
-    _define_rare(
-        "token_norm_twice", "A norm is applied twice, one time after the other."
-    ).simulated_by(*for_both_or_one(block.applied_twice)),
 )
 
 FEED_FORWARD: Sequence[Mistake] = (
@@ -258,9 +241,6 @@ FEED_FORWARD: Sequence[Mistake] = (
         {"widen": block.activated_first, "activate": block.not_activated},
         {"widen": block.activated_first},
     ),
-    _define_rare(
-        "activated_twice", "GELU is applied twice between the two layers.", "last relu"
-    ).simulated_by(activate=block.activated_twice),
     _define(
         "feed_forward_bias_missing",
         "A bias of the feed-forward is not added.",

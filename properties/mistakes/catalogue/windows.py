@@ -40,14 +40,6 @@ to_both_sides = shown(lambda i, j, window: (i - j).abs() < window)
 centred = shown(lambda i, j, window: (i - j).abs() <= window // 2)
 beyond_the_window = shown(lambda i, j, window: i - j >= window)
 own_block = shown(lambda i, j, window: (j <= i) & (i // window == j // window))
-only_the_beginning = shown(lambda i, j, window: (j <= i) & (j < window))
-
-
-def only_the_end(s: PipelineState) -> Tensor | None:
-    """Show every token the last tokens of the sequence."""
-    return shown(lambda i, j, window: (j <= i) & (j >= s.inputs.tokens - window))(s)
-
-
 LINE = "only compare:(?i)win | only triangle:(?i)win"
 
 WINDOWS = require(
@@ -89,14 +81,4 @@ WINDOWS = require(
         "The window does not move with the token: a token sees the block of the sequence in which "
         "it lies, and nothing of the block before.",
     ).simulated_by(permit=own_block),
-    define_rare_mistake(
-        "window_at_the_beginning",
-        "The window lies at the beginning of the sequence, for every token alike.",
-        LINE,
-    ).simulated_by(permit=only_the_beginning),
-    define_rare_mistake(
-        "window_at_the_end",
-        "The window lies at the end of the sequence, for every token alike.",
-        LINE,
-    ).simulated_by(permit=only_the_end),
 )

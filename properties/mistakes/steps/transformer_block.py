@@ -75,17 +75,6 @@ def without_both(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor
     return norm_tokens(s, t, None, None)
 
 
-def shifted_first(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Add the shift before multiplying by the gain."""
-    t = norm_tokens(s, t, None, None)
-    t = t if shift is None else t + shift
-    return t if gain is None else t * gain
-
-
-def applied_twice(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    return norm_tokens(s, norm_tokens(s, t, gain, shift), gain, shift)
-
-
 def with_epsilon(epsilon: float) -> Norm:
     """Add another number to the variance."""
 
@@ -250,12 +239,6 @@ reads_tokens = in_block(lambda s: _norm_sums_with(s, s.seen[0]))
 reads_normed_tokens = in_block(lambda s: s.entered[0])
 
 
-def halved(step: str, factor: float) -> StepOverrides:
-    """Multiply a sum with a residual by a number."""
-    compute = getattr(CORRECT, step)
-    return {step: in_block(lambda s: factor * compute(s))}
-
-
 # -------------------------------------------------------------------------------- feed-forward
 
 
@@ -293,7 +276,6 @@ def by_error_function(s: PipelineState) -> Tensor:
 
 
 not_activated = in_block(lambda s: s.hidden)
-activated_twice = in_block(lambda s: activate(CORRECT.activate(s), get_block(s)))
 
 
 def activated_last(s: PipelineState) -> Tensor:
@@ -337,10 +319,6 @@ def cut_attention(s: PipelineState) -> Tensor:
 
 def cut_feed_forward(s: PipelineState) -> Tensor:
     return in_block(lambda s: s.added + s.forwarded.detach())(s)
-
-
-def cut_output(s: PipelineState) -> Tensor:
-    return in_block(lambda s: CORRECT.close(s).detach())(s)
 
 
 def cut_statistics(

@@ -35,6 +35,7 @@ BLOCK = restate(BY_SLUG["gpt_block"].contract)
 NEEDED = {
     Capability.BLOCK: BLOCK,
     Capability.LATENT: LATENT,
+    Capability.BESIDE: LATENT,
     Capability.SINKS: SINKS,
     Capability.GATED: GATED,
     Capability.DIFFERENTIAL: HALVED,
