@@ -116,11 +116,6 @@ HEADS = require(
         "values_of_one_head",
         "All heads average the values of the same head.",
     ).simulated_by({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
-    define_rare_mistake(
-        "weights_of_first_head",
-        "The weights of the first head are used for all heads.",
-        "index:(:1|, 0)\\]?",
-    ).simulated_by(use=scores.weights_of_first_head),
     define_mistake(
         "heads_scored_together",
         "The scores of the heads are summed, so that all heads share one pattern.",
@@ -128,11 +123,6 @@ HEADS = require(
     define_rare_mistake("batch_averaged", "The scores are averaged over the batch.").simulated_by(
         match=scores.averaged_over_batch
     ),
-    define_rare_mistake(
-        "keys_of_first_sequence",
-        "All sequences of the batch attend to the keys of the first.",
-        "index:\\[:1\\]",
-    ).simulated_by(assign=layers.keys_of_first_sequence),
     define_rare_mistake(
         "first_sequence_only", "The first sequence of the batch answers for all.", "index:\\[:1\\]"
     ).simulated_by(assign=layers.first_sequence_only),
@@ -146,14 +136,6 @@ HEADS = require(
             "merge": output.heads_reordered(lambda heads: heads[::-1]),
             "give": output.returned_weights(lambda s: s.applied_weights.flip(1)),
         },
-    ),
-    define_rare_mistake(
-        "heads_rotated",
-        "The heads are put together in another order: the last one comes first.",
-        "index:-1",
-    ).simulated_by(
-        {"merge": output.heads_reordered(lambda heads: [*heads[-1:], *heads[:-1]])},
-        {"merge": output.heads_reordered(lambda heads: [*heads[1:], *heads[:1]])},
     ),
     define_mistake(
         "heads_averaged", "The heads are averaged instead of laid side by side.", "mean | stack"

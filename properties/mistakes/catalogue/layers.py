@@ -81,17 +81,9 @@ LAYERS: Sequence[Mistake] = (
         {"project": layers.biases_times(1.0, 1.0, 0.0)},
         {"project": layers.biases_times(0.0, 0.0, 1.0)},
     ),
-    define_rare_mistake("bias_twice", "The biases are added twice.").simulated_by(
-        project=layers.biases_times(2.0, 2.0, 2.0)
-    ),
     define_rare_mistake("bias_subtracted", "The biases are subtracted.", "projection").simulated_by(
         project=layers.biases_times(-1.0, -1.0, -1.0)
     ),
-    define_rare_mistake(
-        "bias_along_tokens",
-        "The bias is added along the tokens instead of along the outputs.",
-        "projection | reshape",
-    ).simulated_by(project=layers.biases_along_tokens),
     define_rare_mistake(
         "bias_not_scaled",
         "The queries are scaled before their bias is added, so the bias counts too much.",
@@ -110,10 +102,6 @@ LAYERS: Sequence[Mistake] = (
         "input_centred",
         "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
     ).simulated_by(see=layers.centred_tokens),
-    define_rare_mistake(
-        "scores_negated",
-        "The scores have the wrong sign: the worst key gets the largest weight.",
-    ).simulated_by(match=scores.negated),
     define_rare_mistake(
         "scores_absolute", "The softmax sees the absolute values of the scores."
     ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),

@@ -116,12 +116,6 @@ MASK: Sequence[Mistake] = (
         "The mask of the first sequence is used for the whole batch.",
         "index:(:1|0)\\b",
     ).simulated_by(permit=scores.mask_of_first_sequence),
-    define_rare_mistake(
-        "mask_of_first_query",
-        "The mask of the first query is used for all queries.",
-        "index:(:1|0)\\b",
-        needs=Capability.MASK,
-    ).simulated_by(permit=scores.mask_of_first_query),
     define_mistake(
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
@@ -199,11 +193,6 @@ MASK: Sequence[Mistake] = (
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
-    define_rare_mistake(
-        "filled_with_one",
-        "Hidden scores become 1 instead of −∞, so they keep weight.",
-        "fill:^1",
-    ).simulated_by({"hide": scores.filled_with(1.0)}, {"hide": scores.filled_before_scaling(1.0)}),
     define_mistake(
         "hidden_favoured",
         "Hidden scores become large instead of −∞: all weight goes where none should. "

@@ -17,7 +17,6 @@ from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     QKVTensors,
     StepOverrides,
-    map_qkv,
     map_result,
 )
 
@@ -64,63 +63,10 @@ def clamped_to(limit: float) -> Change:
     return lambda t: t.clamp(-limit, limit)
 
 
-def softcapped_at(limit: float) -> Change:
-    return lambda t: limit * torch.tanh(t / limit)
-
-
-def without_negative(t: Tensor) -> Tensor:
-    return t.relu()
-
-
-def dropped_below(threshold: float) -> Change:
-    return lambda t: t * (t > threshold)
-
-
-# ------------------------------------------------------------------------------ within a row
-
-
-def renormalised_above(threshold: float) -> Change:
-    def drop(weights: Tensor) -> Tensor:
-        kept = weights * (weights > threshold)
-        return kept / kept.sum(-1, keepdim=True)
-
-    return drop
-
-
-def of_the_best(count: int) -> Callable[[PipelineState], Tensor]:
-    """Hide all keys except those with the largest visible scores."""
-
-    def normalise(s: PipelineState) -> Tensor:
-        scores = s.masked_scores
-        least = scores.topk(min(count, scores.shape[-1]), dim=-1).values[..., -1:]
-        return torch.softmax(scores.masked_fill(scores < least, -math.inf), dim=-1)
-
-    return normalise
-
-
 # ------------------------------------------------------------------------------- by position
 
 
 # Positions are counted in float64, or in torch's default dtype whatever the input has.
-
-
-def far_keys_penalised(
-    slope: float | None, dtype: torch.dtype
-) -> Callable[[PipelineState], Tensor]:
-    """Subtract a slope times the distance from each score; None means the slopes of ALiBi.
-
-    ALiBi's slopes are 2^(-8 h / heads) for head h = 1, 2, … (Press, Smith and Lewis, 2021, section
-    3).
-    """
-
-    def scale(s: PipelineState) -> Tensor:
-        queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
-        distance, heads = (queries[:, None] - keys).abs().to(dtype), s.inputs.heads
-        slopes = 2 ** (-8 * torch.arange(1, heads + 1, dtype=dtype) / heads)
-        penalty = slopes[:, None, None] * distance if slope is None else slope * distance
-        return s.raw_scores * s.inputs.scale - penalty.to(s.raw_scores.dtype)
-
-    return scale
 
 
 Divide = Callable[[Tensor, Tensor, int], Tensor]
@@ -159,18 +105,6 @@ def positions_added(
     return see
 
 
-def numbers_of_positions_added(
-    change: Callable[[Tensor, int], Tensor],
-) -> Callable[[PipelineState], QKVTensors]:
-    """Add to all columns of a token a number that is computed from its position and the length."""
-
-    def add(tokens: Tensor) -> Tensor:
-        length = tokens.shape[-2]
-        return tokens + change(torch.arange(length, dtype=tokens.dtype), length)[:, None]
-
-    return lambda s: map_qkv(add, s.inputs.sources)
-
-
 def _turn(t: Tensor, dtype: torch.dtype, *, interleaved: bool) -> Tensor:
     """Rotate pairs of columns by the angles of Su et al. (2021), section 3.4.2."""
     tokens, width = t.shape[-2:]
@@ -193,40 +127,13 @@ def rotated(dtype: torch.dtype, *, interleaved: bool) -> Callable[[PipelineState
     return assign
 
 
-def reverse_tokens(t: Tensor) -> Tensor:
-    return t.flip(-2)
-
-
 LIMITS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25, 30, 50, 80, 100)
-THRESHOLDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 1e-4, 1e-5, 1e-6)
 DECIMALS = range(7)
 HALVES = (torch.float16, torch.bfloat16)
 DTYPES = (torch.float64, torch.float32)
 
-LIMIT_UNASKED = exclude(
-    Capability.SOFTCAP,
-    define_rare_mistake(
-        "scores_softcapped",
-        "The scores are squeezed by a tanh before the softmax.",
-        "relu:tanh",
-    ).simulated_by(
-        *change_after_each("match", "scale", changes=[softcapped_at(c) for c in LIMITS])
-    ),
-)
-"""mistakes that are possible only in exercises without a limit of scores"""
-
 POSITIONS_UNASKED = exclude(
     Capability.POSITIONS,
-    define_rare_mistake(
-        "far_keys_penalised",
-        "The distance of a key is subtracted from its score; the exercise has no positions.",
-    ).simulated_by(
-        *(
-            {"scale": far_keys_penalised(slope, dtype)}
-            for slope in (None, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
-            for dtype in DTYPES
-        )
-    ),
     define_rare_mistake(
         "positions_added",
         "Sines and cosines of the positions are added to the input; the exercise has no positions.",
@@ -238,14 +145,6 @@ POSITIONS_UNASKED = exclude(
             for dtype in DTYPES
             for divide in DIVISIONS[: 1 if dtype is torch.float64 else None]
         )
-    ),
-    define_rare_mistake(
-        "numbers_of_positions_added",
-        "The numbers of the positions are added to the input; the exercise has no positions.",
-    ).simulated_by(
-        {"see": numbers_of_positions_added(lambda position, length: position)},
-        {"see": numbers_of_positions_added(lambda position, length: position + 1)},
-        {"see": numbers_of_positions_added(lambda position, length: position / length)},
     ),
     define_rare_mistake(
         "rotated_by_position",
@@ -270,71 +169,14 @@ NUMBERS: Sequence[Mistake] = (
         *change_after_each("normalise", changes=[through(t) for t in HALVES]),
         *change_after_each("normalise", changes=[through(torch.float32)]),
     ),
-    define_rare_mistake(
-        "returned_weights_rounded",
-        "The returned weights are rounded; they should be the weights that were used.",
-    ).simulated_by(*(change_returned(1, rounded_to(n)) for n in DECIMALS)),
-    define_rare_mistake(
-        "scores_rounded", "The scores are rounded before the softmax."
-    ).simulated_by(
-        *change_after_each("match", "scale", changes=[rounded_to(n) for n in DECIMALS]),
-        *change_after_each("match", "scale", changes=[through(t) for t in HALVES]),
-        *change_after_each("match", "scale", changes=[through(torch.float32)]),
-    ),
     define_rare_mistake("input_rounded", "The input is rounded before it is used.").simulated_by(
         *change_after_each("see", changes=[rounded_to(n) for n in DECIMALS]),
         *change_after_each("see", changes=[through(t) for t in HALVES]),
         *change_after_each("see", changes=[through(torch.float32)]),
     ),
     define_rare_mistake(
-        "projections_rounded",
-        "Queries, keys and values are rounded before they are used.",
-    ).simulated_by(
-        *change_after_each("project", changes=[rounded_to(n) for n in DECIMALS]),
-        *change_after_each("project", changes=[through(t) for t in HALVES]),
-        *change_after_each("project", changes=[through(torch.float32)]),
-    ),
-    define_rare_mistake(
-        "output_rounded",
-        "The output is rounded before it is returned.",
-        unless=Capability.BLOCK,
-    ).simulated_by(
-        *change_after_each("mix", "finish", changes=[rounded_to(n) for n in DECIMALS]),
-        *change_after_each("mix", "finish", changes=[through(t) for t in HALVES]),
-    ),
-    define_rare_mistake(
         "scores_clamped",
         "The scores are cut off at a largest and a smallest number before the softmax.",
     ).simulated_by(*change_after_each("match", "scale", changes=[clamped_to(c) for c in LIMITS])),
-    define_rare_mistake(
-        "scores_made_positive",
-        "Negative scores are set to zero before the softmax.",
-    ).simulated_by(*change_after_each("match", "scale", changes=[without_negative])),
-    define_rare_mistake(
-        "input_clamped",
-        "The input is cut off at a largest and a smallest number.",
-    ).simulated_by(*change_after_each("see", changes=[clamped_to(c) for c in LIMITS])),
-    define_rare_mistake(
-        "output_clamped",
-        "The output is cut off at a largest and a smallest number.",
-        unless=Capability.BLOCK,
-    ).simulated_by(*change_after_each("mix", "finish", changes=[clamped_to(c) for c in LIMITS])),
-    define_rare_mistake(
-        "small_weights_dropped",
-        "Small attention weights are set to zero; every visible key should count.",
-    ).simulated_by(
-        *change_after_each("normalise", changes=[dropped_below(c) for c in THRESHOLDS]),
-        *change_after_each("normalise", changes=[renormalised_above(c) for c in THRESHOLDS]),
-    ),
-    define_rare_mistake(
-        "best_keys_alone",
-        "Only the keys with the largest scores count; every visible key should count.",
-    ).simulated_by(*({"normalise": of_the_best(count)} for count in range(2, 17))),
-    *LIMIT_UNASKED,
     *POSITIONS_UNASKED,
-    define_rare_mistake(
-        "tokens_reversed",
-        "The rows of the output are in reverse order.",
-        unless=Capability.BLOCK,
-    ).simulated_by(*change_after_each("mix", changes=[reverse_tokens])),
 )

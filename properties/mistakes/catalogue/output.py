@@ -56,19 +56,10 @@ OUTPUT: Sequence[Mistake] = (
         "output_bias_missing",
         "The bias of the output projection is not added.",
     ).simulated_by(finish=output.output_bias_times(0.0)),
-    define_rare_mistake(
-        "output_bias_twice",
-        "The bias of the output projection is added twice.",
-        "last projection:(?i)out|proj|W_?o",
-    ).simulated_by(finish=output.output_bias_times(2.0)),
     define_mistake(
         "weights_transposed",
         "The weights are transposed where they meet the values: output i uses column i, not row i.",
     ).simulated_by(mix=output.by_transposed_weights),
-    define_rare_mistake(
-        "divided_by_tokens",
-        "The average of the values is divided by the number of tokens once more.",
-    ).simulated_by(mix=output.divided_by_tokens),
     define_rare_mistake(
         "own_value_only",
         "Each token's value is multiplied only by this token's own weights: nothing is averaged.",
@@ -85,9 +76,6 @@ OUTPUT: Sequence[Mistake] = (
         "The output goes through a layer norm, which belongs to the block around attention.",
         unless=Capability.BLOCK,
     ).simulated_by(finish=output.output_followed_by(output.layer_norm)),
-    define_rare_mistake("softmax_on_output", "A softmax goes over the output.").simulated_by(
-        close=output.result_followed_by(lambda t: torch.softmax(t, dim=-1))
-    ),
     define_rare_mistake(
         "activation_on_output",
         "An activation function follows the average of the values; attention has none there.",
@@ -123,20 +111,6 @@ OUTPUT: Sequence[Mistake] = (
 )
 
 _RETURNED: Sequence[Mistake] = (
-    define_rare_mistake(
-        "weights_returned_too",
-        "Output and attention weights are returned; only the output is asked for.",
-        "last return",
-    ).simulated_by({"give": output.weights_too("weights")}, {"give": output.weights_too("matrix")}),
-    define_rare_mistake(
-        "weights_not_returned",
-        "Only the output is returned; the attention weights are asked for, too.",
-        "last return",
-    ).simulated_by(give=output.returned_results("output")),
-    define_rare_mistake(
-        "weights_returned_first",
-        "The weights are returned first and the output second; it should be the other way round.",
-    ).simulated_by(give=output.returned_results("weights", "output")),
     define_mistake(
         "scores_returned", "The scores are returned where the weights are asked for."
     ).simulated_by(
@@ -160,14 +134,6 @@ _RETURNED: Sequence[Mistake] = (
             )
         },
     ),
-    define_rare_mistake(
-        "transposed_weights_returned",
-        "The returned weights have keys as rows and queries as columns.",
-    ).simulated_by(give=output.returned_weights(lambda s: s.applied_weights.mT)),
-    define_rare_mistake(
-        "returned_weights_heads_last",
-        "The returned weights have the heads in their last dimension.",
-    ).simulated_by(give=output.returned_weights(lambda s: s.applied_weights.permute(0, 2, 3, 1))),
     define_rare_mistake(
         "weights_of_one_head_returned",
         "The returned weights are those of one head.",

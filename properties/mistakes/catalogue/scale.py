@@ -55,19 +55,6 @@ SCALE = require(
         needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.heads**0.5)),
     define_rare_mistake(
-        "scale_by_context_length",
-        "The scores are divided by the root of the longest length, not by the root of {width}.",
-    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.context_length**0.5)),
-    define_rare_mistake(
-        "scale_by_other_width_without_root",
-        "The scores are divided by another size than {width}, and not by its root.",
-    ).simulated_by(
-        {"scale": scores.divided_by(lambda s: s.inputs.d_out)},
-        {"scale": scores.divided_by(lambda s: s.inputs.d_in)},
-        {"scale": scores.divided_by(lambda s: s.inputs.tokens)},
-        {"scale": scores.divided_by(lambda s: s.inputs.heads)},
-    ),
-    define_rare_mistake(
         "scale_rounded",
         "The root of {width} is rounded to a whole number before the scores are divided by it.",
     ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.width))),

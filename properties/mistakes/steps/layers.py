@@ -63,13 +63,6 @@ def biases_times(q: float, k: float, v: float) -> Callable[[PipelineState], QKVT
     return project
 
 
-def biases_along_tokens(s: PipelineState) -> QKVTensors:
-    p = s.p
-    q, k, _ = projections(s)
-    v = linear(s.entered[2], p.W_v)
-    return q, k, v if p.b_v is None else v + p.b_v.unsqueeze(-1)
-
-
 def with_weights(change: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], QKVTensors]:
     """Project by W_q, W_k and W_v with `change` applied to each."""
 
@@ -207,10 +200,6 @@ def keys_of(head: int) -> Callable[[PipelineState], QKVTensors]:
 def values_of(head: int) -> Callable[[PipelineState], QKVTensors]:
     """Let all heads use the values of one head."""
     return lambda s: (s.split[0], s.split[1], s.split[2][:, head, None].expand_as(s.split[2]))
-
-
-def keys_of_first_sequence(s: PipelineState) -> QKVTensors:
-    return s.split[0], repeat_first_sequence(s.split[1]), s.split[2]
 
 
 def first_sequence_only(s: PipelineState) -> QKVTensors:

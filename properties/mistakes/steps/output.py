@@ -34,10 +34,6 @@ def own_value_by_all_weights(s: PipelineState) -> Tensor:
     return s.applied_weights.sum(dim=-1, keepdim=True) * s.value
 
 
-def divided_by_tokens(s: PipelineState) -> Tensor:
-    return s.applied_weights @ s.value / s.inputs.tokens
-
-
 # ---------------------------------------------------------------------------------------- merge
 
 
@@ -197,17 +193,6 @@ def returned_results(*names: str) -> Callable[[PipelineState], tuple[Tensor, ...
     return lambda s: tuple(
         s.applied_weights if name == "weights" else select_result(s, name) for name in names
     )
-
-
-def weights_too(name: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
-    """Return the weights as well although the statement asks only for the output."""
-
-    def give(s: PipelineState) -> tuple[Tensor, ...]:
-        if len(s.inputs.wanted) > 1:
-            raise ValueError("the weights are asked for")
-        return s.output, select_result(s, name)
-
-    return give
 
 
 def returned_weights(

@@ -14,10 +14,6 @@ from headcheck.reference.masks import sliding_window_mask
 # ---------------------------------------------------------------------------------------- match
 
 
-def negated(s: PipelineState) -> Tensor:
-    return -(s.query @ s.key.mT)
-
-
 def absolute(s: PipelineState) -> Tensor:
     return (s.query @ s.key.mT).abs()
 
@@ -164,11 +160,6 @@ def mask_of_first_head(s: PipelineState) -> Tensor | None:
 def mask_of_first_sequence(s: PipelineState) -> Tensor | None:
     mask = _expand_mask(s)
     return None if mask is None else repeat_first_sequence(mask)
-
-
-def mask_of_first_query(s: PipelineState) -> Tensor | None:
-    mask = _expand_mask(s)
-    return None if mask is None else mask[..., :1, :].expand_as(mask)
 
 
 def future_too(s: PipelineState) -> Tensor:
@@ -393,10 +384,6 @@ def weights_scaled(s: PipelineState) -> Tensor:
 
 def nan_replaced(s: PipelineState) -> Tensor:
     return s.weights.nan_to_num(neginf=0.0)
-
-
-def weights_of_first_head(s: PipelineState) -> Tensor:
-    return repeat_first_head(s.weights)
 
 
 def identity_weights(s: PipelineState) -> Tensor:

@@ -13,7 +13,7 @@ from headcheck.properties.mistakes.catalogue import (
     ROTARY,
     Mistake,
 )
-from headcheck.properties.mistakes.catalogue.numbers import LIMIT_UNASKED, POSITIONS_UNASKED
+from headcheck.properties.mistakes.catalogue.numbers import POSITIONS_UNASKED
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
 from headcheck.properties.mistakes.steps.positions import placed, right_angles, turn_halves
@@ -46,11 +46,6 @@ def test_who_uses_positions_that_are_asked_for_is_not_told_that_nothing_asks(slu
     for mistake in POSITIONS_UNASKED:
         for way in mistake.variants:
             assert mistake.name not in find_names(way, contract)
-
-
-def test_a_limit_that_is_asked_for_is_none_that_is_not() -> None:
-    for way in LIMIT_UNASKED[0].variants[::5]:
-        assert LIMIT_UNASKED[0].name not in find_names(way, BY_SLUG["softcap"].contract)
 
 
 def test_without_positions_none_of_their_mistakes_is_tried() -> None:

@@ -1,4 +1,4 @@
-"""The bias is added along the tokens instead of along the outputs. (named: bias_along_tokens)"""
+"""The bias is added along the tokens instead of along the outputs."""
 
 
 def linear(x, weight, bias):

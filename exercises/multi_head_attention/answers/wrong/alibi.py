@@ -1,4 +1,4 @@
-"""Distant keys are penalised, as ALiBi does. (named: far_keys_penalised)"""
+"""Distant keys are penalised, as ALiBi does."""
 
 import torch
 import torch.nn as nn

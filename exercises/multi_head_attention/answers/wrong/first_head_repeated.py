@@ -1,4 +1,4 @@
-"""The weights of the first head serve all heads. (named: weights_of_first_head)"""
+"""The weights of the first head serve all heads."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""All items of the batch attend to the keys of the first one. (named: keys_of_first_sequence)"""
+"""All items of the batch attend to the keys of the first one."""
 
 import math
 

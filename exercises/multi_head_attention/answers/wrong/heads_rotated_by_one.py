@@ -1,4 +1,4 @@
-"""The last head's output comes first. (named: heads_rotated)"""
+"""The last head's output comes first."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The rows are gathered back to front. (named: tokens_reversed)"""
+"""The rows are gathered back to front."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are squeezed by a tanh of height fifty. (named: scores_softcapped)"""
+"""The scores are squeezed by a tanh of height fifty."""
 
 import torch
 from torch import nn

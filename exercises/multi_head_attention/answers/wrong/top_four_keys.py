@@ -1,4 +1,4 @@
-"""Only the four best keys count. (named: best_keys_alone)"""
+"""Only the four best keys count."""
 
 import torch
 from torch import nn
