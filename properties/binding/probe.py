@@ -1,5 +1,6 @@
 """One call of a constructed module with random weights: the results, and their causality."""
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from torch import Tensor
 from headcheck.properties.binding.building import Built
 from headcheck.properties.binding.hypotheses import Sizes, iter_readings
 from headcheck.properties.binding.matching import Observation, draw_weights
+from headcheck.properties.binding.row_gradients import RowGradients, compute_row_gradients
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.subject import CallOptions, Module
@@ -63,18 +65,30 @@ class CallProbe:
         """
         return replace(self, module=module)._observe(self.seen.x.flip(-1), self.seen.stored)
 
+    @functools.cached_property
+    def row_gradients(self) -> RowGradients | None:
+        """What gradients tell of the roles of rows. Raises SubmissionFailed if the process ends."""
+        given = self.module, self.seen.x, self.seen.outputs, self.seen.stored
+        return compute_row_gradients(*given, batched=self.batched)
+
+    @functools.cached_property
     def tells_places(self) -> bool:
         """Whether the order of the other tokens changes a result at the last one.
 
-        Raises SubmissionFailed if its process ends.
+        The tokens may lie along either axis. Raises SubmissionFailed if its process ends.
         """
-        x = self.seen.x
-        again = self.observe(torch.cat((x[:, :-1].flip(1), x[:, -1:]), 1))
+        return self._tells_order(0) or self._tells_order(1)
+
+    def _tells_order(self, axis: int) -> bool:
+        x, last = self.seen.x, self.seen.x.shape[axis] - 1
+        order = torch.tensor([*reversed(range(last)), last])
+        again = self.observe(x.index_select(axis, order))
         pairs = zip(self.seen.outputs, () if again is None else again.outputs, strict=False)
-        return any(
+        return again is None or any(
             one.dim() == 3
             and one.shape == other.shape
-            and not torch.allclose(one[:, -1], other[:, -1])
+            and one.shape[axis] > last
+            and not torch.allclose(one.select(axis, last), other.select(axis, last))
             for one, other in pairs
         )
 

@@ -68,6 +68,8 @@ MISTAKE_STEPS, PAIR_STEPS = 60, 400
 OWN_BATCH = re.compile(r"shape '\[(\d+), ")
 """in the error of a view whose number of sequences may be fixed"""
 MAX_OWN_BATCH = 128
+UNREAD = 6
+"""how many contracts are tried before gradients are asked which rows are queries, keys or values"""
 MAX_LIKELY = 200
 """the most contracts that names suggest: those of six numbers of heads, for a fused layer"""
 MAX_PLACED = 40
@@ -188,7 +190,7 @@ class BindingSearch(Ways):
             match = self._find_exact(probe, every)
             if match is not None:
                 yield self._find_other_scale(probe, probes, attempts) or match
-        if attempts and any(probe.tells_places() for probe in probes):
+        if attempts and any(probe.tells_places for probe in probes):
             if base == PROBE:  # only wide heads show a rotated share of them
                 yield from self._iter_among(source, (), WIDE)
             attempts = (self._match_with_mistaken_positions, *attempts)
@@ -226,9 +228,11 @@ class BindingSearch(Ways):
     def _find_exact(
         self, probe: CallProbe, contracts: Iterable[tuple[Contract, Sizes]]
     ) -> Match | None:
-        for contract, sizes in contracts if probe.seen.may_be_exact else ():
+        for tried, (contract, sizes) in enumerate(contracts if probe.seen.may_be_exact else ()):
             self.steps += 1
-            place = find_exact(contract, sizes.case, probe.seen)
+            read = probe.row_gradients if tried >= UNREAD else None
+            allowed = read is None or read.allow(contract, sizes.case)
+            place = find_exact(contract, sizes.case, probe.seen) if allowed else None
             if place is not None:
                 return Match(refine(contract, sizes, probe, place), sizes, place)
             if not self.may_be_exact():
@@ -242,6 +246,8 @@ class BindingSearch(Ways):
         """
         likely = list(itertools.islice(self.iter_likely(probe), MAX_LIKELY))
         yield from likely
+        if not probe.tells_places:
+            return  # with random weights, positions of any kind show
         starting = [
             each
             for each in take_turns(likely)[:MAX_PLACED]
