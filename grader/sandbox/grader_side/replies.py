@@ -5,18 +5,24 @@ exception.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 
-from headcheck.grader.sandbox.grader_side.crash_reply import parse_crash
 from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
 from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT
+from headcheck.properties.violations.crash import Crash, Piece
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 MAX_POSITION = 100_000
 """no cell and no line has a number this large"""
 Form = TypeVar("Form")
+MAX_PIECES, MAX_PIECE = 12, 200
+"""the most pieces of detail that a crash may have, and the most characters in each"""
+MAX_AXES, MAX_LENGTH = 8, 10**9
+"""the most axes of a shape, and the greatest length of each"""
 
 
 def parse_reply(reply: Message, form: type[Form]) -> Form:
@@ -61,3 +67,27 @@ def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
         "MemoryError",
         "OutOfMemoryError",
     ) or "can't allocate" in get_message(meta)
+
+
+@dataclass(frozen=True)
+class _CrashReply:
+    name: str
+    details: tuple[str | tuple[int, ...], ...] = ()
+
+
+def parse_crash(found: object) -> Crash | None:
+    """Return the crash: one of our sentences, and details within limits; None if there is none."""
+    try:
+        reply = msgspec.convert(found, _CrashReply)
+    except msgspec.ValidationError:
+        return None
+    if reply.name not in SENTENCES:
+        return None
+    return Crash(SENTENCES[reply.name], tuple(map(_limit, reply.details[:MAX_PIECES])))
+
+
+def _limit(piece: Piece) -> Piece:
+    if isinstance(piece, tuple):
+        return tuple(max(-1, min(length, MAX_LENGTH)) for length in piece[:MAX_AXES])
+    # A line break would begin a row of the message that is not ours.
+    return "".join(" " if letter.isspace() else letter for letter in piece[:MAX_PIECE])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headcheck.grader.sandbox.grader_side.crash_reply import (
+from headcheck.grader.sandbox.grader_side.replies import (
     MAX_AXES,
     MAX_PIECE,
     MAX_PIECES,
