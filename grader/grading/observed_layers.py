@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.claims import Claim, JudgedClaim
 from headcheck.grader.grading.continued_layers import judge_continued
 from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
+from headcheck.grader.grading.layer_claims import Claim, JudgedClaim
 from headcheck.grader.grading.masked_layers import judge_masked
 from headcheck.grader.grading.normed_alike import iter_normed_apart
 from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
