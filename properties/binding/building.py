@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,7 +16,7 @@ from headcheck.properties.binding.constructors import (
 )
 from headcheck.properties.binding.hypotheses import PROBE, WINDOWS, make_probe_case
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.usual_values import QUERY_RANK
+from headcheck.properties.binding.vocabulary import QUERY_RANK
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, list_numbers
 from headcheck.properties.parts.relative import TABLE_NAMES
 from headcheck.properties.subject import Module, Subject, TensorInfo
@@ -288,3 +288,32 @@ def _without_absent(constructor: Constructor) -> Constructor:
         for a in constructor.arguments
     )
     return replace(constructor, arguments=tuple(arguments))
+
+
+def list_sharing(constructor: Constructor) -> list[str]:
+    """Return the names of arguments and fields that say how many heads of keys there are."""
+    every = (a for argument in constructor.arguments for a in (argument, *argument.fields))
+    return [a.name for a in every if a.quantity == "kv_heads"]
+
+
+def iter_unshared(constructors: Iterable[Constructor]) -> Iterator[Constructor]:
+    """Yield those that say how many heads of keys there are, with as many as heads of queries."""
+    for constructor in constructors:
+        sharing = list_sharing(constructor)
+        if sharing:
+            own = rename_quantities(constructor.arguments, dict.fromkeys(sharing, "heads"))
+            yield replace(constructor, arguments=own)
+
+
+def rename_quantities(
+    arguments: Iterable[Argument], quantities: Mapping[str, str]
+) -> tuple[Argument, ...]:
+    """Return arguments, and fields of a config, with other quantities, by their names."""
+    return tuple(
+        replace(
+            each,
+            quantity=quantities.get(each.name, each.quantity),
+            fields=rename_quantities(each.fields, quantities),
+        )
+        for each in arguments
+    )

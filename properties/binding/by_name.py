@@ -20,8 +20,7 @@ from headcheck.properties.binding.nearest import FAULT, find_set_later
 from headcheck.properties.binding.roles import CONTEXT
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.usual_values import is_option
-from headcheck.properties.binding.vocabulary import guess_role, suggests_role
+from headcheck.properties.binding.vocabulary import guess_role, is_option, suggests_role
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping

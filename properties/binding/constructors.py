@@ -6,8 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.signature import Literal, Signature, SignatureParameter
-from headcheck.properties.binding.usual_values import LARGEST_BATCH, SMALL, get_usual
-from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
+from headcheck.properties.binding.vocabulary import (
+    LARGEST_BATCH,
+    SMALL,
+    get_usual,
+    guess_quantity,
+    is_flag,
+)
 from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 

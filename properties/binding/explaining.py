@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from headcheck.properties.binding.added_positions import iter_with_positions
 from headcheck.properties.binding.bench import Bench, Settled, is_close
-from headcheck.properties.binding.epsilons import refine
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
 from headcheck.properties.binding.learned_scale import (
     find_learned_scales,
@@ -15,6 +14,7 @@ from headcheck.properties.binding.learned_scale import (
     set_scale,
 )
 from headcheck.properties.binding.matching import find_exact
+from headcheck.properties.binding.probe import refine
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_quantity

@@ -5,16 +5,21 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
 from headcheck.properties.binding.building import Built
 from headcheck.properties.binding.hypotheses import Sizes, iter_readings
-from headcheck.properties.binding.matching import Observation, draw_weights
+from headcheck.properties.binding.matching import Observation, draw_weights, measure_error
 from headcheck.properties.binding.row_gradients import RowGradients, compute_row_gradients
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Contract, FeatureMap
+from headcheck.properties.contracts.implied_capabilities import restate_steps
+from headcheck.properties.mistakes.pipeline import StepOverrides
+from headcheck.properties.parts.features import FEATURE_EPSILONS
+from headcheck.properties.parts.norms import EPSILONS, LENGTH_ALONE, Norm
 from headcheck.properties.subject import CallOptions, Module
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.violations.violation import Status, SubmissionFailed
@@ -23,6 +28,8 @@ STEADY = ""
 """stands, among tensors with an effect, for none: whether calls that are alike return the same"""
 TINY = 1e-4
 """the factor of tokens whose squares are near the small numbers that norms add"""
+TELLING = (1e-5, LENGTH_ALONE)
+"""the numbers that differ enough from the usual one to hide a mistake in one call"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,3 +252,32 @@ def iter_readings_of(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple
     usual, *others = iter_readings(probe.form)
     yield from ((usual, hides) for hides in causal)
     yield from itertools.product(others, (False, True))
+
+
+def refine(
+    contract: Contract,
+    sizes: Sizes,
+    probe: CallProbe,
+    place: int,
+    overrides: StepOverrides = MappingProxyType({}),
+) -> Contract:
+    """Return the contract with the norm's small number that explains the output best.
+
+    Tokens are made tiny for this: otherwise the smallest numbers show no effect in float64.
+    """
+    if contract.feature_map is not FeatureMap.NONE:
+        sums = (replace(contract, feature_epsilon=each) for each in FEATURE_EPSILONS)
+        exact = min(sums, key=lambda c: measure_error(c, sizes.case, probe.seen, place, overrides))
+        return restate_steps(exact)
+    if contract.norm is Norm.NONE or contract.call_form.scale is not None:
+        return contract
+    every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
+    seen = probe.observe_tiny() or probe.seen
+    return min(every, key=lambda c: measure_error(c, sizes.case, seen, place, overrides))
+
+
+def iter_epsilons(contract: Contract) -> Iterator[Contract]:
+    """Yield the contract with the small numbers of norms beside which a mistake can be told."""
+    yield contract
+    if contract.norm is not Norm.NONE:
+        yield from (replace(contract, norm_epsilon=each) for each in TELLING)

@@ -9,6 +9,9 @@ from headcheck.properties.binding import grounds
 from headcheck.properties.binding.building import (
     ConstructorSource,
     build_all,
+    iter_unshared,
+    list_sharing,
+    rename_quantities,
 )
 from headcheck.properties.binding.calls import (
     names_roles,
@@ -19,7 +22,6 @@ from headcheck.properties.binding.constructors import (
     iter_of_one_length,
     iter_suggested,
 )
-from headcheck.properties.binding.epsilons import iter_epsilons, refine
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
     FULL,
@@ -47,11 +49,12 @@ from headcheck.properties.binding.matching import (
 )
 from headcheck.properties.binding.probe import (
     CallProbe,
+    iter_epsilons,
     iter_readings_of,
     rank_by_explained,
+    refine,
     take_turns,
 )
-from headcheck.properties.binding.sharing import iter_unshared, list_sharing, rename_quantities
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.contracts.contract import Contract, Entry

@@ -6,6 +6,7 @@ the mistake.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -15,7 +16,6 @@ from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.caches import settle_cache
-from headcheck.properties.binding.distances import settle_farthest
 from headcheck.properties.binding.dropping import settle_dropout, settle_steadiness
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.intent import (
@@ -34,10 +34,12 @@ from headcheck.properties.binding.sizing import (
     settle_sizes,
     settle_width,
 )
+from headcheck.properties.binding.vocabulary import FARTHEST
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
+from headcheck.properties.parts.positions import Positions
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.group import PropertyGroup
@@ -53,6 +55,10 @@ MAX_NONE = 2
 """how many results that are no tensors may stand before the weights"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
+TOKENS = 40
+"""tokens whose distances tell one number from another"""
+USUAL_FARTHEST = (16, 20, 32, 64, 256, 512)
+"""from which distance on all tokens have one learned number, besides 128, if no argument says it"""
 
 
 def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
@@ -69,7 +75,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         _settle_results,
         _settle_window,
         settle_share,
-        settle_farthest,
+        _settle_farthest,
         settle_joining,
         settle_mask,
         settle_roles,
@@ -251,3 +257,28 @@ def _name_window(argument: Argument) -> Argument:
     if argument.quantity == "context_length" and WINDOW.search(argument.name):
         return replace(argument, quantity="window")
     return replace(argument, fields=tuple(_name_window(field) for field in argument.fields))
+
+
+# -------------------------------------------------------------------------- learned distances
+
+
+def _settle_farthest(bench: Bench) -> Settled:
+    """Take the distance that an argument names, or that long sequences show, instead of T5's."""
+    contract = bench.contract
+    if contract.positions is not Positions.RELATIVE or bench.match.mistakes:
+        return bench.settled
+    case = contract.fit(replace(OTHER, tokens=TOKENS, context_length=TOKENS))
+    nearest = contract.relative_buckets // (2 if contract.has(C.CAUSAL) else 4)
+    for farthest in (contract.relative_farthest, *_iter_farthest(bench), *USUAL_FARTHEST):
+        if farthest <= nearest:  # so many distances have numbers of their own
+            continue
+        other = replace(contract, relative_farthest=farthest)
+        if is_right_at(bench.subject, other, case):
+            return replace(bench.settled, contract=other)
+    return bench.settled
+
+
+def _iter_farthest(bench: Bench) -> Iterator[int]:
+    for parameter in (*bench.signature.constructor, *bench.signature.variables):
+        if FARTHEST.search(parameter.name) and type(parameter.default) is int:
+            yield parameter.default

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from headcheck.properties.binding.bench import STATED, Bench, Settled, is_right_at
+from headcheck.properties.binding.building import rename_quantities
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.search import Match
-from headcheck.properties.binding.sharing import rename_quantities
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
