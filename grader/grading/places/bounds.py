@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
-from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.flow import (
     KERNELS,
     LAYOUTS,
@@ -12,10 +11,10 @@ from headcheck.grader.grading.places.flow import (
     list_between,
     sort_positions,
 )
-from headcheck.grader.grading.places.lines import JOINS, LineFinder
+from headcheck.grader.grading.places.lines import JOINS, Bound, LineFinder
 from headcheck.grader.grading.places.masks import MaskReader
 from headcheck.grader.grading.places.matching import UNIT, Pattern
-from headcheck.grader.grading.places.search import SUMS, SearchReader
+from headcheck.grader.grading.places.stage_search import SUMS, SearchReader
 from headcheck.grader.grading.places.stages import Kind, collect_needed, find_last
 from headcheck.grader.grading.places.unused import Unused
 

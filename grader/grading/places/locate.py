@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.bounds import Bounder
 from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
-from headcheck.grader.grading.places.lines import LineFinder
+from headcheck.grader.grading.places.lines import Bound, LineFinder
 from headcheck.grader.grading.places.matching import EXACT, LEAST
-from headcheck.grader.grading.places.search import Search
+from headcheck.grader.grading.places.stage_search import Search
 from headcheck.grader.grading.places.stages import (
     OracleStage,
     Stages,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.search import SearchReader
+from headcheck.grader.grading.places.stage_search import SearchReader
 
 FILLS = ("masked_fill", "masked_fill_")
 """functions that hide scores where a mask is true"""

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, sort_positions
-from headcheck.grader.grading.places.lines import LineFinder
-from headcheck.grader.grading.places.search import SearchReader
+from headcheck.grader.grading.places.lines import Bound, LineFinder
+from headcheck.grader.grading.places.stage_search import SearchReader
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.flow import Flow, Position
+from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.locate import Located
 from headcheck.grader.grading.places.matching import lay_out_like
 from headcheck.grader.grading.places.stages import OracleStage, Stages
