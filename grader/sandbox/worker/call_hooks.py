@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headcheck.grader.sandbox.worker.given import make_given
-from headcheck.grader.sandbox.worker.given_masks import convert_mask, convert_numbers
+from headcheck.grader.sandbox.worker.given import convert_mask, convert_numbers, make_given
 from headcheck.grader.sandbox.worker.token_axes import (
     BESIDE_CONTEXT,
     CUT,

@@ -1,4 +1,7 @@
-"""Arguments that every call of a module gets besides tokens and a mask, such as rotary tables."""
+"""What a module is given besides tokens: its mask, and other arguments such as rotary tables.
+
+A convention has the fields of `properties.terms.call_form.MaskConvention`.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -61,3 +64,93 @@ TABLES: Mapping[str, Callable[[Tensor, float], Any]] = {
         f * _double(a)[None].sin(),
     ),
 }
+
+
+def convert_mask(
+    convention: Mapping[str, Any], mask: Tensor | None, x: Tensor, *others: Tensor
+) -> Tensor:
+    """Return a mask of the usual form, nonzero where a query may attend, as a module takes it.
+
+    Without one, the mask shows all `others`, or x itself.
+    """
+    if mask is None:
+        keys = others[0] if others else x
+        keep = torch.ones(x.shape[0], 1, x.shape[1], keys.shape[1], dtype=torch.bool)
+        keep = (keep[:, :, :1] if convention["keys_only"] else keep[:1]).to(x.device)
+    else:
+        keep = mask != 0
+    if convention["hides_later"]:
+        keep = mask = keep & _show_earlier(keep, x)
+    if convention["given_as"] != "mask":
+        return _say_in_numbers(keep, x.shape[0] if x.dim() == 3 else 1, convention)
+    own: Tensor = keep if mask is None else mask
+    match convention["polarity"]:
+        case "block":
+            own = ~keep
+        case "added":
+            own = torch.zeros(keep.shape, dtype=x.dtype, device=x.device)
+            own = own.masked_fill(~keep, float(convention["fill"]))
+    if convention["dtype"] is not None:
+        dtype = getattr(torch, convention["dtype"])
+        if convention["polarity"] == "keep" and own.dtype != dtype:
+            own = keep
+        own = own.to(dtype)  # the caller's itself, if it needs no change: writing into it shows
+    return _fit_axes(convention, own, x.shape[0])
+
+
+def convert_numbers(convention: Mapping[str, Any], mask: Any, x: Tensor, *others: Tensor) -> Tensor:
+    """Return a mask that is added to the scores, with its numbers unchanged."""
+    dtype = x.dtype if convention["dtype"] is None else getattr(torch, convention["dtype"])
+    own = mask.to(dtype)
+    if convention["hides_later"]:
+        own = own.masked_fill(~_show_earlier(own, x), float(convention["fill"]))
+    return _fit_axes(convention, own, x.shape[0])
+
+
+def _show_earlier(mask: Tensor, x: Tensor) -> Tensor:
+    """Return which keys are not later than each query, if the queries are the last tokens."""
+    queries, keys = x.shape[-2], mask.shape[-1]
+    seen = torch.ones(queries, keys, dtype=torch.bool, device=x.device)
+    return seen.tril(keys - queries)
+
+
+def _fit_axes(convention: Mapping[str, Any], mask: Tensor, batch: int) -> Tensor:
+    """Return the mask with as many axes as the module expects, the first one for the batch."""
+    axes = convention["axes"] or mask.dim()
+    while mask.dim() < axes:
+        mask = mask.unsqueeze(0)
+    for axis in (1, 1 if convention["keys_only"] else 0):
+        if mask.dim() > axes and mask.shape[axis] == 1:
+            mask = mask.squeeze(axis)
+    whole = axes > 2 or convention["keys_only"]
+    if convention["axes"] is not None and whole and mask.shape[0] == 1:
+        mask = mask.expand(batch, *mask.shape[1:])
+    return _keep_one_turn(mask) if convention["in_turn"] else mask
+
+
+def _keep_one_turn(masks: Tensor) -> Tensor:
+    """Return the first masks, which all others repeat."""
+    batch = len(masks)
+    for count in range(1, batch):
+        if batch % count == 0 and torch.equal(masks[count:], masks[:-count]):
+            return masks[:count]
+    return masks
+
+
+def _say_in_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) -> Tensor:
+    """Return lengths, numbers of documents or their boundaries for a mask that these can say."""
+    while keep.dim() < 4:
+        keep = keep.unsqueeze(0)
+    keep = keep[:, 0].expand(batch, -1, -1)
+    dtype = getattr(torch, convention["dtype"] or "int64")
+    if convention["given_as"] == "lengths":
+        lengths = keep.sum(-1)
+        one = convention["keys_only"] or (convention["axes"] is None and keep.shape[1] == 1)
+        return (lengths[:, 0] if one else lengths).to(dtype)
+    first = keep.to(torch.int64).argmax(-1)  # a document's tokens see the same first token
+    starts = torch.nn.functional.pad(first.diff(dim=-1) != 0, (1, 0))
+    if convention["given_as"] == "documents":
+        return starts.cumsum(-1).to(dtype)
+    ends = torch.tensor([keep.shape[-1]], device=keep.device)
+    zero = torch.zeros_like(ends)
+    return torch.cat([zero, starts[0].nonzero().flatten(), ends]).to(dtype)

@@ -4,9 +4,12 @@ Each method carries out the operation of its name (`grader/sandbox/operations.py
 is referred to by its handle.
 """
 
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from headcheck.grader.sandbox.operations import (
     AlteredReply,
@@ -45,7 +48,8 @@ from headcheck.grader.sandbox.worker.calling import (
 from headcheck.grader.sandbox.worker.held import count_held
 from headcheck.grader.sandbox.worker.left_behind import UnmovedTracker
 from headcheck.grader.sandbox.worker.objects import ObjectHost
-from headcheck.grader.sandbox.worker.transforms import WAYS
+
+CallWithin = Callable[[Any, list[Tensor], Mapping[str, Tensor]], Any]
 
 
 def _split_inputs(meta: Meta) -> dict[str, int]:
@@ -182,3 +186,29 @@ class ObjectCaller(ObjectHost):
         how = {"trainable": meta["trainable"], "training": meta["training"]}
         learning.prepare(self._get(meta), **how)
         return NoReply(), ()
+
+
+def _call_with_weights(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
+    """Call a module with these weights in place of its own."""
+    return torch.func.functional_call(target, dict(weights), tuple(inputs))
+
+
+def _call_mapped(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
+    """Call a module for each item of the first axis, with vmap."""
+    with warnings.catch_warnings():
+        # Some kernels are mapped by a loop: slower, as torch says, and not wrong.
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        return torch.func.vmap(lambda *items: target(*items))(*inputs)
+
+
+def _call_in_autocast(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
+    """Call a module under autocast to bfloat16."""
+    with torch.autocast(inputs[0].device.type, dtype=torch.bfloat16):
+        return target(*inputs)
+
+
+WAYS: Mapping[str, CallWithin] = {
+    "functional_call": _call_with_weights,
+    "vmap": _call_mapped,
+    "autocast": _call_in_autocast,
+}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headcheck.grader.sandbox.operations import (
     Answer,
@@ -34,10 +34,10 @@ from headcheck.grader.sandbox.worker.call_hooks import CallHooks
 from headcheck.grader.sandbox.worker.calling import (
     Refused,
     call_by_name_or_position,
+    extract_tensors,
     list_replaced,
     make_sendable,
 )
-from headcheck.grader.sandbox.worker.compounds import Parent, Twins
 from headcheck.grader.sandbox.worker.configs import MAKER, Config, is_config, make_config
 from headcheck.grader.sandbox.worker.made_object import MadeObject
 
@@ -257,3 +257,21 @@ class ObjectHost:
         self.made += 1
         self.objects[self.made] = MadeObject(target, make)
         return self.made
+
+
+class Parent(nn.Module):
+    """A module that contains a submission's module."""
+
+    def __init__(self, child: nn.Module) -> None:
+        super().__init__()
+        self.child = child
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.child(*inputs)
+
+
+class Twins(nn.ModuleList):
+    """Two modules that are called one after the other."""
+
+    def forward(self, *inputs: Tensor) -> list[Tensor]:
+        return [tensor for module in self for tensor in extract_tensors(module(*inputs))[:1]]
