@@ -2,7 +2,7 @@
 
 In a class many students hand in code from a book, a neighbour or an assistant. Two files have the
 same code if they have the same tokens at the same positions in the same cells; comments after or
-between statements, text cells and outputs may differ (`grader/reading/code_digest.py`). The second
+between statements, text cells and outputs may differ (`grader/reading/fingerprints.py`). The second
 file then gets the verdicts, messages and line numbers of the first. Excerpts show comments, so each
 file gets its own excerpts.
 

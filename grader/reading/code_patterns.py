@@ -7,13 +7,13 @@ syntax tree without running anything, and they are plain data for JSON.
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headcheck.grader.reading.cells import SubmissionSource
-from headcheck.grader.reading.results import map_lines_to_results
+from headcheck.grader.reading.parameters import list_unused_arguments
 from headcheck.grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
-from headcheck.grader.reading.unused_arguments import list_unused_arguments
 
 MAX_PATTERNS = 400
 """at most this many patterns are reported"""
@@ -237,3 +237,53 @@ def _classify_einsum(node: ast.Call) -> str:
     if len(operands) != 2 or not all(operands):
         return "mix"
     return "scores" if operands[0][-1] == operands[1][-1] else "mix"
+
+
+def map_lines_to_results(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[int, int]:
+    """Return the place of the result for each line that serves only one; leave out other lines.
+
+    The returned names are followed backwards through the statements. A compound statement counts
+    as a whole, and no assignment ends the search. So a line may count for more results than it
+    serves, but never for fewer.
+    """
+    *before, last = function.body
+    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)):
+        return {}
+    slices = [_slice_backwards(before, result) for result in last.value.elts]
+    uses = Counter(line for lines in slices for line in lines)
+    return {line: n for n, lines in enumerate(slices) for line in lines if uses[line] == 1}
+
+
+def _slice_backwards(statements: list[ast.stmt], result: ast.expr) -> set[int]:
+    """Return the lines of all statements that a result may depend on."""
+    needed, lines = _list_names(result), _list_lines(result)
+    for statement in reversed(statements):
+        if needed & _list_changed(statement):
+            needed |= _list_names(statement)
+            lines |= _list_lines(statement)
+    return lines
+
+
+def _list_changed(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds, or whose values it may change in place."""
+    bound = {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    assigned = {
+        name
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)
+        for name in _list_names(node.value)
+    }
+    called = _list_names(statement) if isinstance(statement, ast.Expr) else set()
+    return bound | assigned | called
+
+
+def _list_names(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+def _list_lines(node: ast.stmt | ast.expr) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))

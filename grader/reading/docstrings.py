@@ -1,4 +1,4 @@
-"""What the docstrings of a class say of it.
+"""What the docstrings of a class say of it, and what they or names of sizes say of its axes.
 
 Comments before the first statement of `forward` often stand for a docstring.
 """
@@ -6,13 +6,28 @@ Comments before the first statement of `forward` often stand for a docstring.
 import ast
 import contextlib
 import io
+import re
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
 MAX_DOC = 2000
 """the most characters of docstrings in an outline"""
+BATCH = r"(b|bsz?|batch\w*|n_?batch|num_batch\w*)"
+TOKENS = (
+    r"(t|l|s|n|seq\w*|len\w*|time|n_?tok\w*|num_tok\w*|tokens?|[a-z]+_len(gth)?|frames|patches)"
+)
+WIDTH = rf"(?!{TOKENS}\s*[,)\]])\w+"
+WRITTEN = re.compile(rf"[(\[]\s*{BATCH}\s*,\s*{TOKENS}\s*,\s*{WIDTH}\s*[)\]]", re.IGNORECASE)
+"""how a docstring writes axes of which the first is the batch, and the last no axis of weights"""
+OTHERWISE = re.compile(
+    rf"[(\[]\s*{TOKENS}\s*,\s*{BATCH}\b|batch_first|\b(time|seq\w*) x batch\b|\bfirst axis\b",
+    re.IGNORECASE,
+)
+"""how code writes that another axis comes first, or may"""
+NAMES = re.compile(rf"{BATCH} {TOKENS} .*", re.IGNORECASE)
+"""the names of sizes, of which the first is that of the batch"""
 
 
 def read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
@@ -42,3 +57,36 @@ def _list_first_comments(function: FunctionNode, lines: Sequence[str]) -> list[s
 def _join(nodes: Iterable[ast.ClassDef | FunctionNode]) -> str:
     found = map(ast.get_docstring, dict.fromkeys(nodes))
     return "\n".join(filter(None, found))[:MAX_DOC]
+
+
+def quote_batch_first(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return what says that the first axis of its tokens is the batch; "" if nothing does."""
+    said, found = read_docstrings(symbols, site), symbols.find_method(site, "forward")
+    if OTHERWISE.search(ast.unparse(site.node)):
+        return ""
+    sizes = () if found is None else _iter_sizes(found[1])
+    named = (ast.unparse(each) for each in sizes if NAMES.fullmatch(_list_names(each)))
+    written = WRITTEN.search(said)
+    return " ".join(written.group().split()) if written else next(named, "")
+
+
+def _iter_sizes(forward: FunctionNode) -> Iterator[ast.Assign]:
+    """Yield the statements that name the sizes of the first argument as it was given."""
+    if len(forward.args.args) < 2:
+        return
+    tokens = forward.args.args[1].arg
+    for statement in forward.body:
+        match statement:
+            case ast.Assign(targets=[ast.Tuple()], value=value) if ast.unparse(value) in (
+                f"{tokens}.shape",
+                f"{tokens}.size()",
+            ):
+                yield statement
+        stored = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+        if any(n.id == tokens and isinstance(n.ctx, ast.Store) for n in stored):
+            return
+
+
+def _list_names(statement: ast.Assign) -> str:
+    """Return the names that a statement gives to sizes, with blanks between them."""
+    return " ".join(map(ast.unparse, getattr(statement.targets[0], "elts", ())))

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from headcheck.grader.reading.axes import quote_batch_first
 from headcheck.grader.reading.cache_methods import find_forgotten, find_reset, list_set_later
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.config_fields import list_options
-from headcheck.grader.reading.docstrings import read_docstrings
+from headcheck.grader.reading.docstrings import quote_batch_first, read_docstrings
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
 from headcheck.grader.reading.parameters import (
     Parameter,
     is_bound,
     iter_parameters,
+    list_unused_arguments,
     read_parameters,
 )
 from headcheck.grader.reading.plain_tensors import find_plain_tensors
@@ -34,7 +34,6 @@ from headcheck.grader.reading.symbol_table import (
     build_symbol_table,
     list_methods,
 )
-from headcheck.grader.reading.unused_arguments import list_unused_arguments
 
 
 @dataclass(frozen=True, slots=True)

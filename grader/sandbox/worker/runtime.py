@@ -17,12 +17,11 @@ import msgspec
 from torch import Tensor
 
 from headcheck.grader.reading.cells import SubmissionSource, read_source
-from headcheck.grader.reading.code_digest import digest_code
 from headcheck.grader.reading.code_patterns import find_code_patterns
 from headcheck.grader.reading.companions import list_maker_names
 from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
-from headcheck.grader.reading.fingerprints import fingerprint_definitions
+from headcheck.grader.reading.fingerprints import digest_code, fingerprint_definitions
 from headcheck.grader.reading.layer_code import list_layer_code
 from headcheck.grader.reading.outline import find_warnings, list_definitions
 from headcheck.grader.reading.slicing import (

@@ -15,7 +15,7 @@ from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.grading.same_code import MAX_KNOWN, JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import SourceCell, SubmissionSource, read_source
-from headcheck.grader.reading.code_digest import digest_code
+from headcheck.grader.reading.fingerprints import digest_code
 from headcheck.grader.reading.submission import Sibling, Siblings, find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
