@@ -220,10 +220,10 @@ class CounterexampleSearch:
     def shrink(self, start: Case) -> None:
         """Let Hypothesis shrink a case, as far as the search budget allows."""
         # Importing it takes a third of a second, and few submissions need it.
-        from headcheck.properties.cases import shrinking
+        from headcheck.properties.cases.strategies import shrink
 
         with self.harness.suppress_notes():
-            shrinking.shrink(start, self.fails)
+            shrink(start, self.fails)
 
     def fails(self, drawn: Case) -> bool:
         """Return whether the property fails in the same way on this case after transformation."""

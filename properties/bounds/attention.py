@@ -32,9 +32,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcheck.properties.bounds.features import bound_shares
-from headcheck.properties.bounds.gate import bound_gated_error
 from headcheck.properties.bounds.head_norms import bound_head_norm_error
-from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.bounds.layers import bound_gated_error, bound_linear_error
 from headcheck.properties.bounds.maps import bound_difference
 from headcheck.properties.bounds.parts import bound_adjustments
 from headcheck.properties.bounds.positions import bound_placed_error

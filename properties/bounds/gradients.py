@@ -7,6 +7,7 @@ Over nine correct algorithms in float32 the largest error was 0.15 of the tolera
 0.10.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +21,7 @@ from headcheck.properties.bounds.absolute_block import (
     make_absolute_block,
 )
 from headcheck.properties.bounds.attention import K
-from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
+from headcheck.properties.bounds.features import count_feature_roundings
 from headcheck.properties.bounds.loss import Loss as Loss
 from headcheck.properties.bounds.oracle import (
     get_precisions,
@@ -28,6 +29,7 @@ from headcheck.properties.bounds.oracle import (
     hash_parameters,
     hash_tensors,
 )
+from headcheck.properties.bounds.parts import BOUNDS, GrowthOf
 from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.bounds.sinks import seat_sinks
 from headcheck.properties.bounds.tolerance import Tolerance
@@ -36,6 +38,7 @@ from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.reference import (
+    PLAIN,
     MultiHeadResult,
     Parameters,
     Variant,
@@ -234,3 +237,34 @@ def _select_output(
             return exact.logsumexp
         case _:
             return exact.output
+
+
+def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN) -> float:
+    """Return an element's error, in units of the rounding error of the sum of its terms."""
+    visible = exact.scores[exact.softmaxes > 0]
+    largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
+    # The rounding of exp and its argument (4S), and of products of this length.
+    length = max(case.d_in, case.d_out, case.tokens)
+    growth, of = 4 + 4 * largest + 2 * math.sqrt(length), GrowthOf(case, exact, variant, largest)
+    if variant.features:
+        growth = 4 + 2 * math.sqrt(length) + count_feature_roundings(exact, length)
+    for bounds in BOUNDS:
+        growth += bounds.grow(of)
+    return growth
+
+
+def compute_block_growth(
+    case: Case, attention: MultiHeadResult, variant: Variant, parameters: Parameters
+) -> float:
+    """Return the error of an element that goes through a block, in roundings of its terms.
+
+    Norms sum up all numbers of a token. The errors of the first norm change scores. The second norm
+    adds one more step, and so do the layers after it, of which the second sums over the hidden
+    width.
+    """
+    assert parameters.W_1 is not None, "there is a feed-forward"
+    visible = attention.scores[attention.softmaxes > 0].detach()
+    norm = 6 + 2 * math.sqrt(case.d_in)
+    hidden = 4 + 2 * math.sqrt(len(parameters.W_1))
+    own = compute_growth(case, attention, variant)
+    return own + norm * (1 + float(visible.abs().max())) + norm + 2 * hidden

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.latents import bound_read_error
-from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.bounds.layers import bound_linear_error, bound_read_error
 from headcheck.properties.bounds.norms import bound_normed_error
 from headcheck.properties.bounds.positions import bound_placed_error
 from headcheck.properties.bounds.precision import Precision

@@ -10,11 +10,10 @@ from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.cases.case_text import format_case
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.cases.memory_layouts import apply_memory_layout
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.counting import count
-from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.case import Case, MemoryLayout
 from headcheck.reference import Parameters
 
 
@@ -83,3 +82,22 @@ class CaseInputs:
 
     def _move(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.case.device, DTYPES[self.case.dtype])
+
+
+def apply_memory_layout(x: Tensor, memory: MemoryLayout) -> Tensor:
+    """Return the same values in another memory layout.
+
+    The worker, which knows no cases, has its own code for this: `grader.sandbox.worker.calling`.
+    """
+    match memory:
+        case MemoryLayout.CONTIGUOUS:
+            return x.contiguous()
+        case MemoryLayout.TRANSPOSED:
+            return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+        case MemoryLayout.EXPANDED:
+            return x[:1].expand_as(x)
+        case MemoryLayout.SLICED:
+            width = x.shape[-1]
+            return torch.cat([x + 1, x, x - 1], dim=-1)[..., width : 2 * width]
+        case MemoryLayout.MISALIGNED:
+            return torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape)

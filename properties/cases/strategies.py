@@ -1,14 +1,16 @@
-"""Hypothesis strategies for all cases that a contract allows, and for their tensors.
+"""Hypothesis strategies for all cases that a contract allows and for their tensors; shrinking.
 
 A case shrinks well, because it is a few small values from which its tensors are derived. With the
 same Hypothesis seed the same cases are drawn, whichever modules are loaded: see `draw_from`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis import strategies as st
-from hypothesis.errors import InvalidArgument
+from hypothesis.errors import HypothesisException, InvalidArgument, NoSuchExample
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from headcheck.properties.cases.case_inputs import CaseInputs
@@ -157,3 +159,23 @@ def _validate(most: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> 
         raise InvalidArgument(f"cases() needs {', '.join(small + empty)}")
     if unknown := sorted(set(options["dtype"]) - set(DTYPES)):
         raise InvalidArgument(f"no dtypes of a case: {unknown}; there are {list(DTYPES)}")
+
+
+def shrink(start: Case, fails: Callable[[Case], bool]) -> None:
+    """Call `fails`, which stores the results, on smaller cases until Hypothesis finds a minimum.
+
+    Nothing is raised if no case fails or if a failure cannot be reproduced.
+    """
+    with contextlib.suppress(NoSuchExample, HypothesisException):
+        find(smaller_cases(start), fails, settings=SHRINKING)
+
+
+SHRINKING = settings(
+    max_examples=60,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)

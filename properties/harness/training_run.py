@@ -19,8 +19,12 @@ from headcheck.properties.bounds.absolute_attention import compute_absolute_grad
 from headcheck.properties.bounds.absolute_block import make_absolute_block
 from headcheck.properties.bounds.absolute_roles import bound_roles
 from headcheck.properties.bounds.attention import K
-from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
-from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
+from headcheck.properties.bounds.gradients import (
+    ExactGradients,
+    compute_block_growth,
+    compute_gradients,
+    compute_growth,
+)
 from headcheck.properties.bounds.head_norms import make_absolute_heads
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps

@@ -25,9 +25,9 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
-from headcheck.properties.mistakes.attention_inputs import QKVTensors as QKVTensors
+from headcheck.properties.mistakes.pipeline_state import AttentionInputs as AttentionInputs
 from headcheck.properties.mistakes.pipeline_state import PipelineState as PipelineState
+from headcheck.properties.mistakes.pipeline_state import QKVTensors as QKVTensors
 from headcheck.properties.mistakes.pipeline_state import linear as linear
 from headcheck.properties.mistakes.pipeline_state import map_qkv as map_qkv
 from headcheck.properties.mistakes.pipeline_state import map_result as map_result
