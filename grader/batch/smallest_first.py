@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from headcheck.properties.cases.search_cases import estimate_work
-from headcheck.properties.cases.smaller_inputs import is_large
+from headcheck.properties.cases.small_cases import is_large
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import CheckOnCases, Property, Verdict, check_in_order
 from headcheck.properties.terms.case import Case

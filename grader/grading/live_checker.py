@@ -10,7 +10,7 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.operations import PrintsReply
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.search_cases import estimate_work
-from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
+from headcheck.properties.cases.small_cases import is_large, make_smaller
 from headcheck.properties.check import Searched, find_first_failure, shrink_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict

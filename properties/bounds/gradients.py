@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.absolute_attention import compute_absolute_gradients
-from headcheck.properties.bounds.absolute_block import (
+from headcheck.properties.bounds.absolute_gradients import (
+    compute_absolute_gradients,
     leave_feed_forward,
     leave_norm_of_tokens,
     make_absolute_block,

@@ -16,7 +16,6 @@ from headcheck.properties import comparison
 from headcheck.properties.cases.case_transforms import CaseTransform, at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
-from headcheck.properties.families.empty_rows import PADDED, hide_everything_from_some
 from headcheck.properties.families.gradients import (
     assert_close_to_exact,
     the_gradient_of_the_input_is_right,
@@ -34,6 +33,8 @@ C = Capability
 NUMBERS = (math.nan, math.inf, -math.inf)
 MASKED = compose(at_least(tokens=4, batch=2), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
 EMPTY_HINT = "a row of scores that is hidden completely needs its own rule"
+PADDED = 2
+"""how many tokens of padding a padded sequence has in front"""
 
 
 @mask_property(
@@ -168,3 +169,17 @@ def _assert_hidden_together(context: CaseContext) -> None:
     what = f"{context.case.dtype} output of tokens beside padding"
     exact = expected.outputs[0]
     context.assert_close(got.where(rows.unsqueeze(-1), exact), exact, context.tolerance, what)
+
+
+def hide_everything_from_some(context: CaseContext) -> Tensor:
+    """Return the case's mask, changed so that some queries see nothing."""
+    assert context.mask is not None
+    mask = context.mask.clone()
+    if mask.shape[-2] > 1:
+        mask[..., 0, :] = 0
+        mask[..., -1, :] = 0
+        return mask
+    mask[0] = 0
+    if context.contract.has(C.ANY_KEYS):  # lengths count the first tokens
+        mask[-1, ..., :PADDED] = 0  # where later tokens are hidden, too, the first ones see nothing
+    return mask

@@ -16,7 +16,7 @@ from headcheck.properties.cases.case_transforms import at_least, compose, with_v
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
 from headcheck.properties.families.contract import FORM
-from headcheck.properties.families.empty_rows import hide_everything_from_some
+from headcheck.properties.families.hidden import hide_everything_from_some
 from headcheck.properties.families.parameter_transforms import (
     ASKING,
     make_identity_projection,

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.bounds.absolute_attention import compute_absolute_gradients
-from headcheck.properties.bounds.absolute_block import make_absolute_block
-from headcheck.properties.bounds.absolute_roles import bound_roles
+from headcheck.properties.bounds.absolute_gradients import (
+    bound_roles,
+    compute_absolute_gradients,
+    make_absolute_block,
+)
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.gradients import (
     ExactGradients,

@@ -13,7 +13,7 @@ from headcheck.grader.batch.smallest_first import (
 )
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.search_cases import estimate_work
-from headcheck.properties.cases.smaller_inputs import is_large
+from headcheck.properties.cases.small_cases import is_large
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case

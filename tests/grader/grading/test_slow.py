@@ -6,7 +6,7 @@ import pytest
 
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.cases.search_cases import estimate_work
-from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
+from headcheck.properties.cases.small_cases import is_large, make_smaller
 from headcheck.properties.terms.case import Case
 from tests.properties.contracts import SLUGS, get_contract
 
