@@ -1,20 +1,20 @@
 """Write the folder of an exercise from a solution, and certify it by an audit."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headcheck.exercises import Exercise
-from headcheck.exercises.contract_file import load_exercise
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises.contract_file import SLUG, load_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.grader.audit.matrix import Audit, load_answers, run_audit
 from headcheck.grader.authoring import answers, drafts, recognising
 from headcheck.grader.authoring.decisions import Question, decide, list_questions
 from headcheck.grader.authoring.extraction import extract_solution
 from headcheck.grader.authoring.judging import Judged
-from headcheck.grader.authoring.places import check_folder, name_folder
 from headcheck.grader.authoring.recognising import Accepted, CannotAuthor, Recognised
 from headcheck.grader.authoring.workers import judge_all
 from headcheck.grader.batch.plan import get_batch_plan
@@ -176,3 +176,24 @@ def _move(made: Path, folder: Path) -> None:
         shutil.copytree(made, folder)
     except OSError as error:
         raise make_write_error(folder, error) from None
+
+
+def name_folder(class_name: str) -> Path:
+    """Return the folder for a class, in the current one: `MultiHead` is written to multi_head."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name)
+    slug = re.sub(r"\W", "_", words.lower()).strip("_") or "attention"
+    return Path(f"own_{slug}" if slug in BY_SLUG else slug)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise CannotAuthor if an exercise cannot be written to the folder."""
+    if not SLUG.fullmatch(folder.name):
+        allowed = "name it with letters, digits, _ and -"
+        raise CannotAuthor(f"{folder}: {folder.name!r} cannot name an exercise; {allowed}")
+    if folder.name in BY_SLUG:
+        raise CannotAuthor(
+            f"{folder}: headcheck has an exercise {folder.name!r} already; choose another name "
+            "with -o"
+        )
+    if folder.exists() or folder.is_symlink():
+        raise CannotAuthor(f"{folder} is already there, and stays; choose another with -o")

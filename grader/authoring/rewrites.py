@@ -1,7 +1,7 @@
 """Rewrite a solution in other styles that compute the same results: right answers.
 
 Each rewrite transforms the syntax tree and keeps the results, as far as the code shows. The outputs
-of the rewritten code are checked afterwards (`grader.authoring.behaviour`).
+of the rewritten code are checked afterwards (`grader.authoring.judging`).
 """
 
 import ast

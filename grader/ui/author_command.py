@@ -70,7 +70,7 @@ def author(
     from headcheck.grader import run
     from headcheck.grader.authoring import author as authoring
     from headcheck.grader.authoring import page
-    from headcheck.grader.authoring.places import check_folder
+    from headcheck.grader.authoring.author import check_folder
     from headcheck.grader.authoring.recognising import WrongSolution
     from headcheck.grader.grading.worker_pool import list_processors
     from headcheck.grader.report.records import build_report
