@@ -25,7 +25,7 @@ from headcheck.grader.sandbox.wire import label_by_position
 from headcheck.grader.sandbox.worker.call_hooks import ContinuedResult
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS, set_training
 from headcheck.grader.sandbox.worker.decoding import fill_cache
-from headcheck.grader.sandbox.worker.made_object import MadeObject
+from headcheck.grader.sandbox.worker.objects import MadeObject
 from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 
 MAX_STEPS = 2000
