@@ -1,9 +1,9 @@
 """Choose the small sizes of `every_size_is_right`: `python -m benchmarks.small_sizes [MODULES]`.
 
-Prints the table of properties/families/small_sizes.py, and, as a comment, the share of simulated
-faults that these sizes and the other cases of `multi_head_attention` find. Such a fault shows in
-one of a hundred small cases, under one to three random conditions. The choice takes some seconds,
-and its result is the same each time.
+Prints `MODULES` of properties/families/sizes.py, and, as a comment, the share of simulated faults
+that these sizes and the other cases of `multi_head_attention` find. Such a fault shows in one of a
+hundred small cases, under one to three random conditions. The choice takes some seconds, and its
+result is the same each time.
 """
 
 import itertools

@@ -7,8 +7,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headcheck.grader.course.intake.group_file import read_groups
-from headcheck.grader.course.intake.roster import Roster, Student, normalise_id
+from headcheck.grader.course.intake.roster import Roster, Student, normalise_id, read_groups
 from headcheck.grader.report.course_file import CourseFile
 from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.groups import AloneRule, GroupSettings

@@ -31,7 +31,6 @@ from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.history import earlier_calls_do_not_matter
 from headcheck.properties.families.purity import the_input_is_left_unchanged
-from headcheck.properties.families.small_sizes import MODULES
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -47,6 +46,50 @@ SLICED = {**PLAIN, "memory": MemoryLayout.SLICED}
 ONE_MODULE = {"batch": 1, "heads": 1, "d_in": 3, "head_dim": 2, "context_length": 64}
 LENGTHS = (14, 15, 16, 17, 20, 24, 28, 31, 32, 33, 40, 48, 56, 63, 64)
 BATCHES = (7, 8, 9, 10, 12, 15, 16, 17, 20, 24, 31, 32, 33)
+# As `python -m benchmarks.small_sizes` chose them.
+MODULES = (
+    # heads, width of a head, d_in, context length, and length and batch of each call
+    (5, 5, 5, 5, ((5, 5), (2, 2), (4, 4))),
+    (6, 9, 14, 9, ((3, 9), (9, 4), (6, 6))),
+    (2, 1, 2, 2, ((2, 2), (1, 3), (2, 1))),
+    (7, 8, 7, 7, ((4, 2), (2, 12), (7, 1))),
+    (4, 4, 4, 4, ((4, 4), (3, 10), (1, 12))),
+    (8, 4, 8, 8, ((8, 8), (6, 1), (4, 3))),
+    (1, 3, 3, 3, ((3, 3), (1, 8), (2, 7))),
+    (1, 16, 1, 7, ((7, 7), (4, 6), (2, 8))),
+    (6, 6, 6, 6, ((6, 6), (4, 11), (2, 9))),
+    (1, 19, 19, 4, ((4, 4), (1, 5), (3, 6))),
+    (2, 2, 2, 1, ((1, 2), (1, 4), (1, 7))),
+    (5, 12, 12, 12, ((12, 12), (11, 5), (5, 7))),
+    (3, 3, 9, 3, ((3, 3), (1, 9), (2, 4))),
+    (1, 17, 17, 12, ((12, 12), (3, 4), (10, 3))),
+    (7, 1, 19, 7, ((7, 8), (7, 7), (6, 4))),
+    (8, 7, 8, 7, ((7, 8), (1, 7), (5, 5))),
+    (3, 7, 7, 7, ((7, 7), (3, 1), (5, 3))),
+    (1, 11, 11, 2, ((2, 11), (1, 2), (1, 10))),
+    (7, 7, 7, 11, ((11, 11), (7, 7), (10, 10))),
+    (5, 11, 11, 8, ((5, 11), (8, 8), (6, 5))),
+    (1, 5, 5, 5, ((5, 5), (4, 10), (1, 6))),
+    (4, 13, 13, 4, ((4, 4), (3, 7), (2, 3))),
+    (1, 12, 15, 12, ((12, 12), (10, 11), (9, 9))),
+    (9, 6, 9, 10, ((9, 10), (6, 9), (10, 7))),
+    (4, 2, 8, 8, ((8, 8), (2, 2), (4, 12))),
+    (3, 3, 3, 9, ((9, 2), (6, 8), (5, 10))),
+    (6, 10, 10, 10, ((10, 10), (9, 6), (6, 2))),
+    (12, 1, 1, 12, ((12, 12), (10, 2), (8, 1))),
+    (6, 1, 6, 13, ((13, 6), (6, 10), (12, 12))),
+    (4, 1, 1, 3, ((3, 3), (2, 5), (1, 11))),
+    (1, 20, 20, 11, ((11, 11), (8, 4), (7, 2))),
+    (1, 8, 13, 8, ((8, 8), (7, 4), (5, 6))),
+    (1, 4, 4, 4, ((4, 9), (2, 1), (4, 4))),
+    (5, 1, 9, 9, ((5, 1), (9, 11), (8, 5))),
+    (1, 7, 7, 9, ((9, 7), (7, 9), (6, 6))),
+    (1, 13, 17, 13, ((13, 1), (8, 8), (5, 2))),
+    (1, 6, 6, 6, ((3, 2), (5, 4), (1, 1))),
+    (3, 1, 3, 8, ((3, 11), (8, 3), (4, 5))),
+    (1, 2, 16, 2, ((2, 2), (2, 11), (2, 6))),
+    (13, 1, 18, 13, ((13, 9), (11, 11), (9, 5))),
+)
 
 
 def list_small_sizes() -> Iterator[Sizes]:

@@ -1,7 +1,8 @@
-"""Read the students of a course from a CSV file in the format of any common course system.
+"""Read the students and groups of a course from CSV files in the format of any common system.
 
 Every system has its own number for a student. A roster holds them all, so that a submission from
-one system can be graded under the id of another.
+one system can be graded under the id of another. For groups, Canvas has `group_name`, GitHub
+Classroom's grades of a group assignment as well, and Moodle's participants have `Groups`.
 """
 
 import csv
@@ -39,6 +40,10 @@ MAX_CHARACTERS = 1 << 26
 """far more than a class of thousands with feedback needs; a device has no end"""
 PARTICIPANT = re.compile(r"(?P<word>.*[^\d\s])\s?(?P<number>[0-9]+)")
 """a participant's number in Moodle's worksheet, after a word in the instructor's language"""
+GROUP_COLUMNS = ("group_name", "group", "groups", "team", "team_name", "group_id")
+"""headers of the column with the group's name, the more specific first"""
+SEVERAL = ("groups",)
+"""headers of columns that may list several groups, with commas in between"""
 
 
 class RosterError(CourseError):
@@ -252,3 +257,28 @@ def parse_student(
         section=cells.get("section", ""),
         handles=tuple(dict.fromkeys(each for each in ids if each and each != known[0])),
     )
+
+
+def read_groups(path: Path) -> dict[str, tuple[Student, ...]]:
+    """Return the students of each group; who is in no group is left out. Raises RosterError."""
+    header, rows = read_table(path)
+    columns = find_columns(header)
+    require_id(path, header, columns)
+    index = {normalise_header(cell): i for i, cell in reversed(list(enumerate(header)))}
+    title = next((each for each in map(normalise_header, GROUP_COLUMNS) if each in index), None)
+    if title is None:
+        raise RosterError(
+            f"{path}: no column for the group; its headers are {', '.join(header)}. "
+            "Name one of them group_name"
+        )
+    groups: dict[str, list[Student]] = {}
+    for row in rows:
+        student = parse_student(header, columns, row)
+        for name in _list_groups(row[index[title]], title in SEVERAL):
+            groups.setdefault(name, []).extend([] if student is None else [student])
+    return {name: tuple(students) for name, students in groups.items()}
+
+
+def _list_groups(cell: str, several: bool) -> Sequence[str]:
+    names = cell.split(",") if several else [cell]
+    return [name.strip() for name in names if name.strip()]

@@ -12,8 +12,13 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.course import dashboard
 from headcheck.grader.course.export import Gradebook, export
-from headcheck.grader.course.intake.group_file import read_groups
-from headcheck.grader.course.intake.roster import Roster, RosterError, Student, build_roster
+from headcheck.grader.course.intake.roster import (
+    Roster,
+    RosterError,
+    Student,
+    build_roster,
+    read_groups,
+)
 from headcheck.grader.course.policy import NO_POLICY, Group, Policy, make_policy
 from headcheck.grader.course.remarks import describe_policy, note_lateness
 from headcheck.grader.course.results import (
