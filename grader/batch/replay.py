@@ -20,11 +20,10 @@ from torch import Tensor
 
 from headcheck.grader import fault
 from headcheck.grader.batch.recording import QueryId, compute_query_id, predict_outputs
-from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.cases.case_tensors import DTYPES, name_gradients
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext, NamedGradients, Outputs, Query
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.harness.stored import name_gradients
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Note, Violation

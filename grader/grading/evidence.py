@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.explain import UNDIAGNOSABLE, VALUE_GROUPS
+from headcheck.grader.grading.diagnosis import UNDIAGNOSABLE, VALUE_GROUPS
 from headcheck.grader.grading.reshaping import trace_layouts
 from headcheck.grader.report.records import (
     BoolMatrix,
@@ -32,9 +32,8 @@ from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.families.transfer import every_weight_arrives
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator, make_attention_inputs
 from headcheck.properties.mistakes.pipeline import CORRECT, SHAPE_ERRORS, Pipeline
-from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case

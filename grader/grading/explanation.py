@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from headcheck.grader import fault
-from headcheck.grader.grading import evidence, explain, prints
+from headcheck.grader.grading import diagnosis, evidence, prints
 from headcheck.grader.grading.attempts import has_side_effects
 from headcheck.grader.grading.consequences import Explained, explain_verdicts
 from headcheck.grader.grading.evidence import list_candidates
@@ -111,7 +111,7 @@ class _Stages:
 
     def diagnose(self, found: Explanation) -> Explanation:
         given = self.live.session, self.live.harness, found.verdicts, self.settings.device
-        return replace(found, mistakes=explain.diagnose_failures(*given))
+        return replace(found, mistakes=diagnosis.diagnose_failures(*given))
 
     def exemplify(self, found: Explanation) -> Explanation:
         smallest = () if self.searched is None else tuple(self.searched.found)
@@ -131,15 +131,15 @@ class _Stages:
 
     def place(self, found: Explanation) -> Explanation:
         given = self.live.session, self.live.harness, found.verdicts, found.mistakes
-        place = explain.find_place(*given)
+        place = diagnosis.find_place(*given)
         return replace(found, place=place)
 
     def describe(self, found: Explanation) -> Explanation:
         named = found.explained.list_named(found.mistakes)
         contract = self.live.harness.contract
         given = self.live.session, named, contract, found.place
-        diagnosis = explain.record_diagnoses(*given)
-        return replace(found, diagnosis=tuple(diagnosis))
+        recorded = diagnosis.record_diagnoses(*given)
+        return replace(found, diagnosis=tuple(recorded))
 
     def attach_evidence(self, found: Explanation) -> Explanation:
         besides = found.explained.structural and not found.mistakes

@@ -37,11 +37,11 @@ from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Entry, Norm
-from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
-from headcheck.properties.mistakes.pipeline_inputs import (
+from headcheck.properties.mistakes.evaluation import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.parts.norms import EPSILONS, iter_without_gains
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.reference import causal_mask

@@ -13,9 +13,9 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.mistakes.catalogue import EQUATION, ROTARY, SINKS, Mistake
 from headcheck.properties.mistakes.catalogue.output import TRIVIAL
+from headcheck.properties.mistakes.evaluation import make_attention_inputs
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides, run_pipeline
-from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case

@@ -6,7 +6,9 @@ the submission gets.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Shaped
@@ -46,6 +48,8 @@ MASK_DTYPES = {
 
 _MATRICES = SizedCache[Tensor](1 << 24)
 """drawn layers, since all submissions get the same and large ones take long"""
+_STORED = WeakKeyDictionary[Parameters, dict[tuple[Contract, Case], dict[str, Tensor]]]()
+"""converted parameters, since all submissions get the same"""
 
 
 def make_generator(case: Case, stream: str) -> torch.Generator:
@@ -188,3 +192,34 @@ def narrow_mask(mask: Shaped[Tensor, "*shape"] | None) -> Shaped[Tensor, "*shape
     if mask is None:
         return None
     return mask[..., : max(1, mask.shape[-2] - 1), :-1]
+
+
+def convert_to_stored(contract: Contract, case: Case, parameters: Parameters) -> dict[str, Tensor]:
+    """Return parameters as a module of this case stores them; nobody may modify the result."""
+    known = _STORED.setdefault(parameters, {})
+    if (contract, case) not in known:
+        stored, dtype = contract.to_stored(parameters, case), DTYPES[case.dtype]
+        known[contract, case] = {path: tensor.to(dtype) for path, tensor in stored}
+    return known[contract, case]
+
+
+def name_gradients(
+    contract: Contract, case: Case, x: Tensor | None, stored: Mapping[str, Tensor | None]
+) -> dict[str, Tensor | None]:
+    """Return gradients of the input and of stored tensors by canonical name; None for no gradient.
+
+    Raises Violation if a gradient's shape differs from its tensor's.
+    """
+    shapes = contract.get_parameter_shapes(case)
+    filled = {
+        path: torch.zeros(shapes.get(path, ())) if grad is None else grad
+        for path, grad in stored.items()
+    }
+    missing = {
+        name: None
+        for mapping in contract.mappings
+        for head in range(case.heads)
+        if stored.get(mapping.path.format(head=head), mapping) is None
+        for name in mapping.holds
+    }
+    return {"x": x, **contract.to_canonical(filled, case), **missing}

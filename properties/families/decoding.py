@@ -18,7 +18,7 @@ from torch import Tensor
 from headcheck.properties.cases.case_tensors import DTYPES, make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.values import (
     it_equals_the_equation,

@@ -6,7 +6,7 @@ import torch
 
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct

@@ -14,7 +14,7 @@ from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_other_columns_unchanged
+from headcheck.properties.families.assertions import assert_other_columns_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.initialisation import read_first_initial_weights
 from headcheck.properties.families.parameter_transforms import (

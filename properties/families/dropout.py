@@ -20,7 +20,7 @@ from torch import Tensor
 from headcheck.properties.cases.case_transforms import with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import count_share
-from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.dropout_rates import (
     compute_chance_of_two,

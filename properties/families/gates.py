@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_other_columns_unchanged
+from headcheck.properties.families.assertions import assert_other_columns_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import (
     assert_gradients_right_with,

@@ -8,7 +8,7 @@ import itertools
 
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.purity import evaluation_is_repeatable
 from headcheck.properties.harness.harness import LiveContext

@@ -10,7 +10,7 @@ Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
     project_output,

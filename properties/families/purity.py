@@ -15,7 +15,7 @@ from headcheck.properties.cases.case_tensors import (
 from headcheck.properties.cases.case_transforms import at_least, compose, shorten, with_values
 from headcheck.properties.contracts.contract import Capability, Entry
 from headcheck.properties.counting import count
-from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext

@@ -8,7 +8,7 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import get_scale, get_width
 from headcheck.properties.cases.case_transforms import compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
     ASKING,

@@ -13,7 +13,7 @@ from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import (
+from headcheck.properties.families.assertions import (
     assert_other_columns_unchanged,
     assert_right_with,
 )

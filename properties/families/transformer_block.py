@@ -11,7 +11,7 @@ import torch
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
 from headcheck.properties.families.values import it_equals_the_equation

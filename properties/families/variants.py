@@ -12,7 +12,7 @@ import torch
 from headcheck.properties import comparison
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.constructor import assert_refused
 from headcheck.properties.families.contract import FORM, it_can_be_constructed
 from headcheck.properties.families.parameter_transforms import (

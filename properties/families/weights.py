@@ -14,7 +14,7 @@ from headcheck.properties import comparison
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.hidden import hide_everything_from_some
 from headcheck.properties.families.parameter_transforms import (

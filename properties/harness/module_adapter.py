@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.cases.case_tensors import DTYPES, convert_to_stored, name_gradients
 from headcheck.properties.cases.fitting_mask import add_required_masks
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.contracts.variant import describe_call, describe_rotation, get_variant
 from headcheck.properties.harness.call_sizes import add_call_sizes
-from headcheck.properties.harness.stored import convert_to_stored, name_gradients
 from headcheck.properties.subject import (
     CallOptions,
     CallResult,

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
 from headcheck.properties.contracts.variant import hides_later_tokens
+from headcheck.properties.mistakes.evaluation import make_attention_inputs
 from headcheck.properties.mistakes.faulty_attention import restate
 from headcheck.properties.mistakes.pipeline import AttentionInputs
-from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.weight import HeadSizes
 from headcheck.properties.terms.case import Case

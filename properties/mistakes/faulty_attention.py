@@ -21,6 +21,10 @@ from headcheck.properties.contracts.contract import Argument, Capability, Contra
 from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.mistakes.catalogue.dropout import on_weights
+from headcheck.properties.mistakes.evaluation import (
+    get_correct_pipeline,
+    make_attention_inputs,
+)
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,
@@ -28,10 +32,6 @@ from headcheck.properties.mistakes.pipeline import (
     Pipeline,
     StepOverrides,
     run_pipeline,
-)
-from headcheck.properties.mistakes.pipeline_inputs import (
-    get_correct_pipeline,
-    make_attention_inputs,
 )
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly

@@ -14,16 +14,16 @@ from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.mistakes.catalogue import Mistake
-from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.evaluation import (
+    MemoisedEvaluator,
+    get_correct_pipeline,
+    make_attention_inputs,
+)
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
 from headcheck.properties.mistakes.pipeline import (
     AttentionInputs,
     Pipeline,
     PipelineState,
-)
-from headcheck.properties.mistakes.pipeline_inputs import (
-    get_correct_pipeline,
-    make_attention_inputs,
 )
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType

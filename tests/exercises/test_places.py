@@ -17,7 +17,7 @@ import torch
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, list_answers
-from headcheck.grader.grading.explain import find_code_pattern, pin_line
+from headcheck.grader.grading.diagnosis import find_code_pattern, pin_line
 from headcheck.grader.grading.places.locate import locate
 from headcheck.grader.grading.places.wording import tell_place
 from headcheck.grader.reading.cells import read_source

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.grading import explain
+from headcheck.grader.grading import diagnosis
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
@@ -156,7 +156,7 @@ def test_child_killed_during_diagnosis_costs_no_diagnosis(
                 os.kill(pid, pending.pop())
         return look(harness, *asked)
 
-    monkeypatch.setattr(explain, "diagnose", disturbed)
+    monkeypatch.setattr(diagnosis, "diagnose", disturbed)
     [after] = grade_file_or_raise(sandbox.server, handed_in, settings)
     assert not pending
     assert replace(after, seconds=0.0) == replace(before, seconds=0.0)

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.case_tensors import convert_to_stored, make_parameters, make_tokens
 from headcheck.properties.check import check_property
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.harness.stored import convert_to_stored
 from tests.grader.grading.causal import EXERCISE, change_solution, make_subject
 
 CASE = EXERCISE.contract.fit(EXERCISE.plan_cases()[EXERCISE.prerequisite][0])

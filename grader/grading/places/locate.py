@@ -26,11 +26,11 @@ from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.mistakes.pipeline import SHAPE_ERRORS, PipelineState, run_pipeline
-from headcheck.properties.mistakes.pipeline_inputs import (
+from headcheck.properties.mistakes.evaluation import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from headcheck.properties.mistakes.pipeline import SHAPE_ERRORS, PipelineState, run_pipeline
 from headcheck.properties.mistakes.samples import CASES, PADDED_CASE, set_present_parameters
 from headcheck.properties.terms.case import Case, InputContent, MaskForm
 from headcheck.properties.violations.violation import SubmissionFailed, Violation

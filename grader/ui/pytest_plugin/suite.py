@@ -237,7 +237,7 @@ class PropertySuite:
         if not told or self.contract.entry is Entry.BUILDER:
             return None  # what it builds a given class with is wrong, and not what that computes
         # Imported here, because it takes as long as fifty properties, and only failures need it.
-        from headcheck.grader.grading.explain import record_diagnosis
+        from headcheck.grader.grading.diagnosis import record_diagnosis
 
         # The tests have ended: a fault of ours must not end the run.
         nothing: tuple[DiagnosedMistake, ...] = ()

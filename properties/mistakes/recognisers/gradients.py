@@ -21,15 +21,15 @@ from headcheck.properties.contracts.contract import Capability, Returns
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.evaluation import (
+    get_correct_pipeline,
+    make_attention_inputs,
+)
 from headcheck.properties.mistakes.pipeline import (
     SHAPE_ERRORS,
     AttentionInputs,
     Pipeline,
     run_pipeline,
-)
-from headcheck.properties.mistakes.pipeline_inputs import (
-    get_correct_pipeline,
-    make_attention_inputs,
 )
 from headcheck.properties.mistakes.recognisers.answers import Answers
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake

@@ -11,7 +11,7 @@ from headcheck.exercises.answers import list_answers
 from headcheck.exercises.exercise import Exercise
 from headcheck.grader.batch import disk_cache, plan, replay, transcript
 from headcheck.grader.batch.recording import Recorder, record_queries
-from headcheck.grader.grading import evidence, explain, explanation, open_mode
+from headcheck.grader.grading import diagnosis, evidence, explanation, open_mode
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.settings import Settings
@@ -23,9 +23,9 @@ from headcheck.properties.binding.signature import Signature
 EXERCISE = BY_SLUG["causal_attention"]
 WRONG = {a.name: a.source for a in list_answers(EXERCISE, "wrong")}["no_mask"]
 STAGES = {
-    "diagnosed": (explain, "diagnose_failures"),
+    "diagnosed": (diagnosis, "diagnose_failures"),
     "exemplified": (explanation, "explain_with_examples"),
-    "described": (explain, "record_diagnoses"),
+    "described": (diagnosis, "record_diagnoses"),
     "shown": (evidence, "attach_evidence"),
     "quoted": (explanation, "collect_excerpts"),
 }

@@ -3,7 +3,7 @@
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.grading.explain import (
+from headcheck.grader.grading.diagnosis import (
     diagnose_failures,
     find_code_pattern,
     record_diagnoses,
@@ -129,7 +129,7 @@ def test_passed_or_unaskable_submission_is_not_diagnosed(
     def diagnosed(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
         pytest.fail("it was")
 
-    monkeypatch.setattr("headcheck.grader.grading.explain.diagnose", diagnosed)
+    monkeypatch.setattr("headcheck.grader.grading.diagnosis.diagnose", diagnosed)
     verdict = Verdict(None, status)  # type: ignore[arg-type]
     nothing: Session = None  # type: ignore[assignment]
     assert diagnose_failures(nothing, nothing, [verdict], "cpu") == ()  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headcheck.grader.grading.explain import pin_line
+from headcheck.grader.grading.diagnosis import pin_line
 from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.report.records import DiagnosisRecord, LineRecord, PlaceRecord
 from headcheck.grader.report.render.view import make_view

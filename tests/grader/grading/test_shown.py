@@ -84,7 +84,7 @@ def test_no_picture_if_the_process_is_gone(
         session.close()
         return []
 
-    monkeypatch.setattr("headcheck.grader.grading.explain.record_diagnoses", gone)
+    monkeypatch.setattr("headcheck.grader.grading.diagnosis.record_diagnoses", gone)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert record.status == "failed"
     assert drawn(record) == [] and record.source == ()
@@ -99,8 +99,8 @@ def test_no_picture_if_the_process_ends_meanwhile(
         monkeypatch.setattr(Session, "is_alive", True)
         return []
 
-    monkeypatch.setattr("headcheck.grader.grading.explain.diagnose_failures", lambda *given: ())
-    monkeypatch.setattr("headcheck.grader.grading.explain.record_diagnoses", ended)
+    monkeypatch.setattr("headcheck.grader.grading.diagnosis.diagnose_failures", lambda *given: ())
+    monkeypatch.setattr("headcheck.grader.grading.diagnosis.record_diagnoses", ended)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(record) == []
 

@@ -25,7 +25,7 @@ from headcheck.properties.mistakes.catalogue import (
     Mistake,
 )
 from headcheck.properties.mistakes.catalogue.alignment import ALIGNMENT
-from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator, make_attention_inputs
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     STEP_NAMES,
@@ -33,7 +33,6 @@ from headcheck.properties.mistakes.pipeline import (
     AttentionInputs,
     Pipeline,
 )
-from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     PLAIN,

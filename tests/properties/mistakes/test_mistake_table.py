@@ -8,6 +8,7 @@ from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC
+from headcheck.properties.mistakes.evaluation import make_attention_inputs
 from headcheck.properties.mistakes.mistake_table import (
     Candidate,
     MistakeKey,
@@ -17,7 +18,6 @@ from headcheck.properties.mistakes.mistake_table import (
     make_key,
 )
 from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs, StepOverrides
-from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.mistakes.samples import CASES, Sample
 from tests.properties.contracts import MASKED, MULTI_HEAD
 
