@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, target
 from hypothesis import strategies as st
 from torch import Tensor
 
+from headcheck.properties.bounds.absolute_gradients import Loss
 from headcheck.properties.bounds.attention import K, compute_bounds
 from headcheck.properties.bounds.gradients import compute_gradients
-from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal, round_to_dtype
 from headcheck.properties.terms.case import Case, InputContent

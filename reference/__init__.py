@@ -1,7 +1,6 @@
 """The oracle: attention as in the paper, computed in the dtype of the input.
 
-    linear       x Wᵀ + b
-    attention    softmax(Q Kᵀ / √d_k) V, the equation itself
+    attention    x Wᵀ + b, and softmax(Q Kᵀ / √d_k) V, the equation itself
     masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
     variant      extensions of models: norms, positions, limits of scores, heads that share keys
@@ -16,6 +15,7 @@ and agree up to a few units in the last place.
 from headcheck.reference.attention import (
     attention_weights,
     causal_weights_by_renormalising,
+    linear,
     masked_softmax,
     scaled_dot_product_attention,
     scaled_scores,
@@ -29,7 +29,6 @@ from headcheck.reference.block import (
     gelu_by_tanh,
     transformer_block,
 )
-from headcheck.reference.linear import linear
 from headcheck.reference.masks import (
     causal_lower_right_mask,
     causal_mask,

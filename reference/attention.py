@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, as the equation is written in the paper.
+"""The affine map of projections, and scaled dot-product attention, as the equation is in the paper.
 
     Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
@@ -14,6 +14,19 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+
+def linear(
+    x: Float[Tensor, "*batch d_in"],
+    weight: Float[Tensor, "d_out d_in"],
+    bias: Float[Tensor, "d_out"] | None = None,
+) -> Float[Tensor, "*batch d_out"]:
+    """Multiply every row of x by the transposed weight and add the bias: x Wᵀ + b.
+
+    The weight is stored (out, in), the convention of ``torch.nn.Linear``.
+    """
+    product = x @ weight.mT
+    return product if bias is None else product + bias
 
 
 def scaled_scores(

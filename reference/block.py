@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcheck.reference.linear import linear
+from headcheck.reference.attention import linear
 from headcheck.reference.multi_head import MultiHeadResult, Parameters, multi_head_attention
 from headcheck.reference.variant import PLAIN, BlockSteps, Variant
 

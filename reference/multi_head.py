@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcheck.reference.attention import masked_softmax, scaled_scores, softmax_with_sinks
-from headcheck.reference.linear import linear
+from headcheck.reference.attention import linear, masked_softmax, scaled_scores, softmax_with_sinks
 from headcheck.reference.variant import PLAIN, Variant, linear_shares, share_heads, split_maps
 
 

@@ -14,7 +14,6 @@ from headcheck.properties.bounds.block import BEND, STEEPEST
 from headcheck.properties.bounds.features import find_slopes
 from headcheck.properties.bounds.head_norms import make_absolute_heads
 from headcheck.properties.bounds.layers import Scales, bound_layer
-from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps, weigh_maps
 from headcheck.properties.bounds.norms import AbsoluteNorm, make_absolute_norm
 from headcheck.properties.bounds.oracle import get_scale
@@ -37,6 +36,16 @@ from headcheck.reference import (
     split_maps,
     split_shared_heads,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """The loss sum(output * cotangent) of one output, and the weights that dropout kept."""
+
+    cotangent: Tensor
+    output: int = 0
+    """the number of the output"""
+    kept: Tensor | None = None
 
 
 def bound_roles(

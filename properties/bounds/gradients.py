@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.absolute_gradients import Loss as Loss
 from headcheck.properties.bounds.absolute_gradients import (
     compute_absolute_gradients,
     leave_feed_forward,
@@ -22,7 +23,6 @@ from headcheck.properties.bounds.absolute_gradients import (
 )
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.features import count_feature_roundings
-from headcheck.properties.bounds.loss import Loss as Loss
 from headcheck.properties.bounds.oracle import (
     get_precisions,
     get_scale,

@@ -12,8 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
-from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.gradients import ExactGradients, Loss, compute_gradients
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, narrow_mask

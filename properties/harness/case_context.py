@@ -18,8 +18,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
-from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.gradients import ExactGradients, Loss, compute_gradients
 from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.bounds.tolerance import Tolerance

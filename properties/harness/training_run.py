@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headcheck.properties import comparison
 from headcheck.properties.bounds.absolute_gradients import (
+    Loss,
     bound_roles,
     compute_absolute_gradients,
     make_absolute_block,
@@ -28,7 +29,6 @@ from headcheck.properties.bounds.gradients import (
     compute_growth,
 )
 from headcheck.properties.bounds.head_norms import make_absolute_heads
-from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps
 from headcheck.properties.bounds.oracle import get_precisions, get_scale
 from headcheck.properties.bounds.sinks import seat_sinks

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.bounds.gradients import compute_gradients, compute_role_gradients
-from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.gradients import Loss, compute_gradients, compute_role_gradients
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.variant import find_visible

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.properties.bounds.attention import K
-from headcheck.properties.bounds.gradients import compute_gradients
-from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.gradients import Loss, compute_gradients
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import (

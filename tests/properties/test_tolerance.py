@@ -26,8 +26,7 @@ from headcheck.properties.bounds.attention import (
     compute_bounds,
     move_weights,
 )
-from headcheck.properties.bounds.gradients import compute_gradients
-from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.gradients import Loss, compute_gradients
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import (
     DTYPES,

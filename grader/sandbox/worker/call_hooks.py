@@ -12,13 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headcheck.grader.sandbox.worker.given import convert_mask, convert_numbers, make_given
-from headcheck.grader.sandbox.worker.token_axes import (
+from headcheck.grader.sandbox.worker.given import (
     BESIDE_CONTEXT,
     CUT,
     FRAMES,
     WINDOW,
+    convert_mask,
+    convert_numbers,
     find_width,
+    make_given,
     order_axes,
     restore_axes,
 )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from headcheck.grader.sandbox.worker.token_axes import lay_window
+from headcheck.grader.sandbox.worker.given import lay_window
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeAll
