@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import definitions, infer, open_mode
 from headcheck.grader.grading.attempts import ask, judge
-from headcheck.grader.grading.definition import FOLLOW_UPS, DefinitionGrader
+from headcheck.grader.grading.definition_grader import FOLLOW_UPS, DefinitionGrader
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import read_source

@@ -24,7 +24,7 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import definitions, infer, open_mode
 from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
-from headcheck.grader.grading.definition import (
+from headcheck.grader.grading.definition_grader import (
     FOLLOW_UPS,
     DefinitionGrader,
     FollowUp,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headcheck.grader.grading import definition
+from headcheck.grader.grading import definition_grader
 from headcheck.grader.grading.attempts import check_properties
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.worker_pool import grade_all
@@ -33,7 +33,7 @@ def class_of_three(tmp_path: Path) -> list[str]:
 def test_internal_error_does_not_stop_other_submissions(
     class_of_three: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(definition, "check_properties", broken_on(check_properties, 2))
+    monkeypatch.setattr(definition_grader, "check_properties", broken_on(check_properties, 2))
     with UnconfinedSandbox("for a test") as place:
         found = grade_all(place, find_submissions(class_of_three), Settings(jobs=1))
         records = [record for _, those in found for record in those]

@@ -18,7 +18,7 @@ from headcheck.grader.grading.attempts import (
     repeat_alone,
     silence,
 )
-from headcheck.grader.grading.definition import DefinitionGrader, LiveJudgement
+from headcheck.grader.grading.definition_grader import DefinitionGrader, LiveJudgement
 from headcheck.grader.grading.events import Event, PropertyJudged, SearchAdvanced, TargetStarted
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.infer import Target

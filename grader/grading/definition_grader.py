@@ -40,7 +40,6 @@ from headcheck.grader.grading.repair import find_repair, find_stop, undoes_slip
 from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
-from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
 from headcheck.grader.grading.ungraded import explain_load_error, record_ungraded
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.points import add_up, charge_repair
@@ -53,9 +52,18 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.families.contract import (
+    the_biases_follow_the_option,
+    there_are_no_other_parameters,
+)
 from headcheck.properties.harness.harness import Harness
+from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.property import Verdict
-from headcheck.properties.violations.violation import SubmissionFailed
+from headcheck.properties.terms.peculiarity import BIASES
+from headcheck.properties.violations.violation import Note, Status, SubmissionFailed, Violation
+
+TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
+"""the properties that fail because of such a bias"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +191,7 @@ class DefinitionGrader:
         except SubmissionFailed as failed:
             return self._record_failure(failed, judged, submission)
         silenced, status = judged.attempt.silenced, summarise_status(verdicts)
-        noted = [make_note(silenced)] if silenced else []
+        noted = [make_bias_note(silenced)] if silenced else []
         certain = select_certain_notes(live.harness, verdicts)
         notes = [
             *record_warnings(judged.warnings, live.harness.contract, status),
@@ -228,3 +236,39 @@ def record_error(
     """Return the record of something that was not judged, with the lines of the error."""
     source = collect_excerpts(session, [(error.cell, error.line)])
     return replace(record_ungraded(submission, settings, began, error, target), source=source)
+
+
+def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return the paths of biases that nobody asked for, if other properties also fail.
+
+    Such a bias belongs to a layer whose weight the statement asks for. It adds numbers that no
+    check has set, so that hardly any property holds. But it is one mistake, which a property of its
+    own reports. So the others are checked again with such biases at zero.
+    """
+    failed = [v for v in verdicts if v.status is Status.FAILED]
+    told = [v for v in failed if v.property in TOLD_BY and v.case is not None]
+    contract = live.harness.contract
+    if not told or len(told) == len(failed) or contract.transfer is not None:
+        return ()
+    assert told[0].case is not None, "these have one"
+    case = BIASES.remove(told[0].case)
+    try:
+        live.revive()
+        built = construct(live.harness.subject, contract, case).module.describe_tensors()
+    except (SubmissionFailed, Violation):
+        return ()
+    asked = contract.get_parameter_shapes(case)
+    return tuple(sorted(name for name in built if _is_unasked(name, asked)))
+
+
+def _is_unasked(name: str, asked: Mapping[str, tuple[int, ...]]) -> bool:
+    layer, _, last = name.rpartition(".")
+    return last == "bias" and name not in asked and f"{layer}.weight" in asked
+
+
+def make_bias_note(biases: Sequence[str]) -> Note:
+    """Return the note which says that these biases were zero in all other checks."""
+    names = f"`{biases[0]}`" if len(biases) == 1 else f"the {len(biases)} biases"
+    were = "was" if len(biases) == 1 else "were"
+    text = f"{names} {were} zero in all other checks: the statement asks for no such bias"
+    return Note("unasked_bias", text)
