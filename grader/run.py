@@ -15,7 +15,6 @@ from headcheck.grader.grading import devices, infer, worker_pool
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.stated_roles import parse_roles
 from headcheck.grader.grading.worker_pool import (
     GradedSubmission,
     Sandbox,
@@ -99,6 +98,11 @@ def make_settings(
     why_not = devices.explain_unavailable(device)
     if why_not is not None:
         raise DeviceUnavailable(f"{device}: {why_not}")
+    roles = None
+    if bindings:
+        from headcheck.grader.grading.stated_roles import parse_roles
+
+        roles = parse_roles(bindings)
     return Settings(
         exercise=exercise,
         limit_overrides=limits or {},
@@ -110,7 +114,7 @@ def make_settings(
         by_hand=by_hand,
         jobs=jobs,
         search=search,
-        roles=parse_roles(bindings),
+        roles=roles,
         depth=Depth.THOROUGH if thorough else course.depth or Depth.USUAL,
         thorough=course.thorough,
         all_examples=all_examples,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from headcheck.properties.binding.describe import QUANTITY_WORDS, describe_attention
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import (
     CONSTANT,
     Argument,
@@ -18,6 +17,7 @@ from headcheck.properties.contracts.parameter_mapping import (
     ParameterMapping,
 )
 from headcheck.properties.parts import PARTS, WEIGHTS
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
 C = Capability

@@ -19,10 +19,10 @@ from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties import families
 from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.binding.hypotheses import PROBE
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.property import Property
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
 

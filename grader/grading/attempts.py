@@ -27,8 +27,7 @@ from typing import TypeVar
 
 from headcheck.exercises import Exercise
 from headcheck.grader.batch.check import check_by_batches
-from headcheck.grader.grading.infer import Target
-from headcheck.grader.grading.open_mode import is_open
+from headcheck.grader.grading.infer import Target, is_open
 from headcheck.grader.reading.edits import Edit
 from headcheck.grader.report.records import DiagnosisRecord
 from headcheck.grader.sandbox.grader_side.budget import Purpose

@@ -16,7 +16,7 @@ from headcheck.properties.binding.bench import is_close
 from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.caches import EMPTY, PLACES, list_asking, names_cache
 from headcheck.properties.binding.probe import CallProbe
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import Chunk, Subject
 from headcheck.properties.terms.call_form import CacheConvention, Given
 from headcheck.properties.terms.group import PropertyGroup

@@ -19,9 +19,8 @@ from headcheck.grader.grading.attempts import (
 from headcheck.grader.grading.events import Listener, PropertyJudged, TargetStarted, ignore
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.explanation import explain_failures, name_mistakes
-from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.infer import Target, is_open
 from headcheck.grader.grading.live_checker import LiveChecker
-from headcheck.grader.grading.open_mode import is_open
 from headcheck.grader.grading.recording import (
     attach_hint,
     record_definition,
@@ -174,6 +173,7 @@ class DefinitionGrader:
             return excuse_precision(verdicts)
         if attempt.target.contract is None:
             return verdicts
+
         plan = attempt.target.exercise.plan_cases(seed, device)
         return check_stated_form(live, live.harness.requested_contract, plan, verdicts)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from headcheck.properties.binding.calls import takes_three_tokens
-from headcheck.properties.binding.signature import Maker, Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Contract, Entry
+from headcheck.properties.signatures.signature import Maker, Signature, SignatureParameter
+from headcheck.properties.signatures.vocabulary import takes_three_tokens
 from headcheck.properties.violations.violation import format_location
 
 

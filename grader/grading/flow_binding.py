@@ -35,7 +35,6 @@ from headcheck.properties.binding.intent import expects_causality, is_triangle
 from headcheck.properties.binding.matching import make_parameters
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Entry, Norm
 from headcheck.properties.mistakes.evaluation import (
     get_correct_pipeline,
@@ -43,6 +42,7 @@ from headcheck.properties.mistakes.evaluation import (
 )
 from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.parts.norms import EPSILONS, iter_without_gains
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.reference import causal_mask
 

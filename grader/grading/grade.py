@@ -16,13 +16,14 @@ import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
-from headcheck.grader.grading import definitions, infer, open_mode
+from headcheck.grader.grading import definitions, infer
 from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
 from headcheck.grader.grading.definition_grader import (
     FOLLOW_UPS,
@@ -33,9 +34,6 @@ from headcheck.grader.grading.definition_grader import (
 )
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.infer import Inferred, Target
-from headcheck.grader.grading.layers import LayerJudge
-from headcheck.grader.grading.observed_layers import ObservedLayer
-from headcheck.grader.grading.open_forms import FormJudge
 from headcheck.grader.grading.other_form import (
     find_difference,
     is_foreign,
@@ -68,10 +66,13 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
-from headcheck.properties.binding.binding import Binding, NotBound
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+if TYPE_CHECKING:
+    from headcheck.grader.grading.observed_layers import ObservedLayer
+    from headcheck.properties.binding.binding import Binding, NotBound
 
 
 def grade_file(
@@ -194,13 +195,13 @@ class _Grading:
     began: float = field(default_factory=time.monotonic)
     failure: tuple[str, SubmissionFailed] | None = None
     """the failure that kept a class from being recognised"""
-    unrecognised: dict[str, NotBound] = field(default_factory=dict)
+    unrecognised: dict[str, "NotBound"] = field(default_factory=dict)
     """the classes that were not recognised, by name"""
     unrelated: dict[str, Exercise] = field(default_factory=dict)
     """the definitions that only resemble an exercise by their names, with this exercise"""
-    bindings: dict[str, Binding] = field(default_factory=dict)
+    bindings: dict[str, "Binding"] = field(default_factory=dict)
     """the bindings of the classes that were recognised, by name"""
-    layers: dict[str, tuple[Signature, ObservedLayer]] = field(default_factory=dict)
+    layers: dict[str, "tuple[Signature, ObservedLayer]"] = field(default_factory=dict)
     """what was seen of classes that use attention without being attention, by name"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
     """the errors for definitions that are unchanged from the starter, by name"""
@@ -223,7 +224,7 @@ class _Grading:
         """Return the record of a definition, in its other forms, too, if it is judged by itself."""
         record, signature = self._grade(target, follow_ups), self.signatures.get(target.name)
         binding = self.bindings.get(target.name)
-        if record is None or record.exercise != open_mode.SLUG or None in (signature, binding):
+        if record is None or record.exercise != infer.OPEN or None in (signature, binding):
             return record
         assert signature is not None and binding is not None
         return self._judge_forms(signature, binding, record)
@@ -231,7 +232,7 @@ class _Grading:
     def _grade_beyond(self, target: Target, record: SubmissionRecord) -> SubmissionRecord | None:
         """Return the record of a right answer whose calls take more, if that is wrong."""
         signature = self.signatures.get(target.name)
-        whole = self.settings.exercise is None and record.exercise != open_mode.SLUG
+        whole = self.settings.exercise is None and record.exercise != infer.OPEN
         right = whole and record.status == Status.PASSED.value
         if not right or signature is None or not takes_more(signature, target.exercise.contract):
             return None
@@ -249,8 +250,10 @@ class _Grading:
         self, records: Sequence[SubmissionRecord], inferred: Inferred
     ) -> list[SubmissionRecord]:
         """Return the records of layers around attention, which are unrecognised no more."""
-        if self.settings.exercise is not None:
+        if self.settings.exercise is not None or not self.layers:
             return []
+        from headcheck.grader.grading.layers import LayerJudge
+
         whole = [name for each in records if (name := each.name) and self._has_layers(each)]
         kinds = {name: found.kind for name, found in self.unrecognised.items() if found.kind}
         judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole, kinds)
@@ -267,9 +270,11 @@ class _Grading:
         return contract is not None and contract.has(Capability.PROJECTED)
 
     def _judge_forms(
-        self, signature: Signature, binding: Binding, known: SubmissionRecord | None = None
+        self, signature: Signature, binding: "Binding", known: SubmissionRecord | None = None
     ) -> SubmissionRecord | None:
         """Return the record of a class by the form with which it loses most."""
+        from headcheck.grader.grading.open_forms import FormJudge
+
         grade = functools.partial(self._grade, follow_ups=FOLLOW_UPS)
         record = FormJudge(grade, self._recognise_alone).judge(signature, binding, known)
         self.unrecognised.pop(signature.name, None)  # it is judged in some form
@@ -305,6 +310,8 @@ class _Grading:
         if signature is None:  # a function of other things than queries, keys and values
             self.unrelated |= {target.name: target.exercise} if resembles and differs else {}
             return None
+        from headcheck.grader.grading import open_mode
+
         judged.live.restart()
         binding = self._recognise(signature)
         foreign = resembles or (
@@ -325,7 +332,11 @@ class _Grading:
         depth = self.settings.get_depth(target.exercise)
         return ask(replace(target, exercise=target.exercise.at(depth)))
 
-    def _recognise(self, signature: Signature) -> Binding | None:
+    def _recognise(self, signature: Signature) -> "Binding | None":
+        # Here, since an answer in the form that its exercise asks for needs none of this.
+        from headcheck.grader.grading import open_mode
+        from headcheck.properties.binding.binding import Binding
+
         try:
             found, layer = open_mode.recognise(self.session, signature, self.settings)
         except SubmissionFailed as failed:
@@ -339,7 +350,7 @@ class _Grading:
         self.unrecognised[signature.name] = found
         return None
 
-    def _recognise_alone(self, signature: Signature) -> Binding | None:
+    def _recognise_alone(self, signature: Signature) -> "Binding | None":
         """Return a class's binding; if headcheck fails here, other classes still get verdicts."""
         recognise = functools.partial(self._recognise, signature)
         return fault.contain(recognise, None, SandboxError, BadContract)

@@ -16,11 +16,13 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.report.records import ErrorRecord
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Contract, Entry
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.violations.violation import Note
 
 MIN_SIMILARITY = 0.55
+OPEN = "attention"
+"""the slug of a class that belongs to no exercise"""
 
 
 class TargetNotFound(Exception):
@@ -58,6 +60,11 @@ class Inferred:
     """a digest of the code of the file; empty if the file cannot be read"""
     classes: tuple[LayerCode, ...] = ()
     """what the code of its classes says"""
+
+
+def is_open(exercise: Exercise) -> bool:
+    """Whether this is the placeholder for a class without an exercise."""
+    return exercise.slug == OPEN and not exercise.source  # a folder may have that name
 
 
 def infer_all(

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.infer import OPEN
 from headcheck.grader.grading.layer_claims import JudgedClaim
 from headcheck.grader.grading.observed_layers import EFFECT, USED, ObservedLayer
-from headcheck.grader.grading.open_mode import SLUG
 from headcheck.grader.grading.places.flow import Position, sort_positions
 from headcheck.grader.grading.places.wording import name_lines
 from headcheck.grader.reading.layer_code import LayerCode
@@ -30,8 +30,8 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.binding import grounds
 from headcheck.properties.binding.calls import list_mask_names
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.counting import join_words
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.violations.violation import Status, Violation, ViolationKind
 
 NUMBERED = re.compile(r"\d+|(^|_)(q|k|v|query|key|value)(?=_|$)")
@@ -138,7 +138,7 @@ def record_findings(
     return SubmissionRecord(
         file=submission.display_path,
         student=submission.student,
-        exercise=SLUG,
+        exercise=OPEN,
         name=name,
         score=POINTS if holds else sum(each.points for each in properties),
         max_score=POINTS,

@@ -14,7 +14,6 @@ from torch import Tensor
 from headcheck.grader.grading.layer_claims import Claim, JudgedClaim
 from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.calls import (
-    guess_roles,
     list_mask_names,
     list_mask_sources,
     list_masks_of_others,
@@ -22,7 +21,8 @@ from headcheck.properties.binding.calls import (
 from headcheck.properties.binding.followed_masks import iter_conventions
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.probe import CallProbe
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import guess_roles
 from headcheck.properties.subject import CallOptions, CallResult, Subject
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 from headcheck.properties.terms.group import PropertyGroup

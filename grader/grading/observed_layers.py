@@ -16,13 +16,13 @@ from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
 from headcheck.grader.grading.residuals import find_lost_tokens
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS
 from headcheck.properties.binding.building import build_all
-from headcheck.properties.binding.calls import guess_roles
 from headcheck.properties.binding.constructors import iter_suggested
 from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.probe import CallProbe
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.counting import count, join_words
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import guess_roles
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.group import PropertyGroup

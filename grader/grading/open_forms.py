@@ -21,8 +21,8 @@ from headcheck.properties.binding.calls import (
 )
 from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.intent import CAUSAL_OPTION
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import Polarity
 from headcheck.properties.violations.violation import Status
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.flow_binding import match_by_flow
-from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.infer import OPEN, Target
 from headcheck.grader.grading.observed_layers import (
     ObservedLayer,
     call_and_observe,
@@ -27,17 +27,15 @@ from headcheck.properties.binding.describe import (
     list_assumptions,
 )
 from headcheck.properties.binding.explaining import iter_switched_on
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import CallForm, MaskConvention
 from headcheck.properties.violations.violation import Note, SubmissionFailed
 
 C = Capability
-SLUG = "attention"
-"""the slug of a class that belongs to no exercise"""
 INTENDED = frozenset(
     {
         C.CAUSAL,
@@ -77,7 +75,7 @@ def recognise(
     session = reading.start_successor(limits, by_hand=settings.by_hand)
     with contextlib.closing(session):
         session.load(signature.name)
-        signature = settings.roles.add_to(signature)
+        signature = signature if settings.roles is None else settings.roles.add_to(signature)
         subject = ChannelSubject(session)
         found = _bind(subject, signature)
         layer: ObservedLayer | None = None
@@ -116,7 +114,7 @@ def _observe_beside(subject: Subject, signature: Signature, form: CallForm) -> O
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:
     """Return a class as a target without an exercise; its masks `apart` are judged alone."""
     title = describe_attention(binding.contract)
-    exercise = Exercise(SLUG, title, binding.broken or binding.contract, Path(), cases=CASES)
+    exercise = Exercise(OPEN, title, binding.broken or binding.contract, Path(), cases=CASES)
     read = grounds.RAISES if binding.raises else grounds.FLOWS
     found = [(read if binding.inexact else grounds.COMPUTES).say(title)]
     call = tuple(parameter for parameter in signature.call if parameter.name not in apart)
@@ -200,11 +198,6 @@ def adapt_contract(asked: Contract, found: Contract) -> Contract:
         scale=asked.scale,
         square=asked.square or found.square,
     )
-
-
-def is_open(exercise: Exercise) -> bool:
-    """Whether this is the placeholder for a class without an exercise."""
-    return exercise.slug == SLUG and not exercise.source  # a folder may have that name
 
 
 def _make_notes(texts: Iterable[str]) -> tuple[Note, ...]:

@@ -3,11 +3,9 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from headcheck.grader.grading.attempts import Judgement
-from headcheck.properties.binding.binding import Binding, NotBound
-from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.vocabulary import guess_quantity, list_given
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import (
@@ -17,7 +15,12 @@ from headcheck.properties.families.contract import (
 )
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Verdict
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import guess_quantity, list_given
 from headcheck.properties.violations.violation import NOT_FAILED, Reason, Status
+
+if TYPE_CHECKING:
+    from headcheck.properties.binding.binding import Binding, NotBound
 
 LACKS_AXIS = re.compile(
     r"Dimension out of range|not enough values to unpack|too many indices|does not equal the number"
@@ -44,7 +47,7 @@ class Difference:
     def __bool__(self) -> bool:
         return self.batches or self.layers or self.form
 
-    def allows(self, binding: Binding, *, asked: bool) -> bool:
+    def allows(self, binding: "Binding", *, asked: bool) -> bool:
         """Whether a definition that is recognised so is judged in its own terms.
 
         If its form does not differ, a mistake in it is one by the exercise. So it is if only more
@@ -113,7 +116,7 @@ def _adds_layers(verdicts: Sequence[Verdict]) -> bool:
     return more and it_equals_the_equation in failed
 
 
-def is_foreign(asked: Contract, found: NotBound | None) -> bool:
+def is_foreign(asked: Contract, found: "NotBound | None") -> bool:
     """Whether nothing is known of an unrecognised class, or no weight is named as asked."""
     if found is None or found.lacks_import:
         return found is not None
@@ -139,13 +142,13 @@ def takes_more(signature: Signature, contract: Contract) -> bool:
     return any(map(list_given, options))
 
 
-def say_exercise(binding: Binding, slug: str) -> Binding:
+def say_exercise(binding: "Binding", slug: str) -> "Binding":
     """Return a binding that says which exercise a class with more layers could answer."""
     remark = f"it is named as in `{slug}`, but has more layers: to judge it by that, add --exercise"
     return replace(binding, remarks=(*binding.remarks, remark))
 
 
-def say_beyond(binding: Binding, slug: str) -> Binding:
+def say_beyond(binding: "Binding", slug: str) -> "Binding":
     """Return a binding that says that a class answers an exercise, and takes more."""
     remark = f"it answers `{slug}`, which does not ask for all that its calls take"
     return replace(binding, remarks=(*binding.remarks, remark))

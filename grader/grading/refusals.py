@@ -7,11 +7,10 @@ it says by raising, or by the precision in which it computes, is not known befor
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headcheck.properties.binding.bench import STATED
 from headcheck.properties.property import CheckOnCases, Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.peculiarity import DOUBLE_PRECISION
-from headcheck.properties.violations.violation import Note, Status, SubmissionFailed
+from headcheck.properties.violations.violation import STATED, Note, Status, SubmissionFailed
 
 REFUSED = Note("recognised", "what it refuses by an error of its own is not judged")
 SINGLE = Note("recognised", "it computes in float32 only, and is judged in this precision")

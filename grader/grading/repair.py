@@ -19,7 +19,7 @@ right: a missing scale is no slip. An answer that calls what is prohibited makes
 from collections.abc import Sequence
 
 from headcheck.grader.grading.attempts import Attempt, Judgement
-from headcheck.grader.grading.open_mode import is_open
+from headcheck.grader.grading.infer import is_open
 from headcheck.grader.grading.recording import summarise_status
 from headcheck.grader.reading.edits import Edit
 from headcheck.grader.report.points import Points, award_points

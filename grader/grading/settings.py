@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.search_limit import SearchLimit
-from headcheck.grader.grading.stated_roles import StatedRoles
 from headcheck.grader.report.points import SLIP, Points
 from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import Seed
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.terms.depth import Depth
+
+if TYPE_CHECKING:
+    from headcheck.grader.grading.stated_roles import StatedRoles
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Settings:
     """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
     """how many files are graded at the same time; by default as many as are worthwhile"""
-    roles: StatedRoles = field(default_factory=StatedRoles)
+    roles: "StatedRoles | None" = None
     """the user's statements about classes that are recognised by their behaviour"""
     search: SearchLimit | None = None
     """how long to search for failures on generated cases, after the fixed ones"""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headcheck.properties.binding.describe import QUANTITY_WORDS
-from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
 
 TRUTH = {"yes": True, "no": False}
 

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.infer import Target
@@ -21,8 +21,10 @@ from headcheck.grader.report.records import (
     shorten,
 )
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
-from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+if TYPE_CHECKING:
+    from headcheck.properties.binding.binding import NotBound
 
 MAX_DEFINITIONS = 24
 """the maximum number of definitions that are graded in one file"""
@@ -54,7 +56,7 @@ def explain_unrelated(unrelated: Mapping[str, Exercise]) -> ErrorRecord:
     return ErrorRecord("not_found", text)
 
 
-def explain_unrecognised(problem: ErrorRecord, tried: Mapping[str, NotBound]) -> ErrorRecord:
+def explain_unrecognised(problem: ErrorRecord, tried: "Mapping[str, NotBound]") -> ErrorRecord:
     """Extend an error's message: these classes compute no kind of attention that headcheck knows.
 
     Those with a fault come first.
@@ -65,7 +67,7 @@ def explain_unrecognised(problem: ErrorRecord, tried: Mapping[str, NotBound]) ->
     return replace(problem, message=text)
 
 
-def note_unjudged(tried: Mapping[str, NotBound], shown: Collection[str]) -> list[NoteRecord]:
+def note_unjudged(tried: "Mapping[str, NotBound]", shown: Collection[str]) -> list[NoteRecord]:
     """Say why classes are not judged: those at fault, those to show, and those named attention."""
     said = {
         name: f"it {each.fault}" if each.fault else f"it is not recognised: {each.tried}"

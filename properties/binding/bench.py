@@ -1,6 +1,5 @@
 """A matched class, and how to call it under contracts that differ slightly from its own."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,13 +9,13 @@ from torch import Tensor
 
 from headcheck.properties.binding.matching import RELATIVE
 from headcheck.properties.binding.search import Match
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import find_visible, get_variant
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
@@ -24,8 +23,6 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed, 
 from headcheck.reference import MultiHeadResult, Parameters, multi_head_attention
 
 C = Capability
-STATED = re.compile(r"AssertionError|ValueError(?!.*values to unpack)|NotImplementedError")
-"""an exception with which a class rejects an argument"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from headcheck.properties.binding.bench import Bench, Settled, is_right_at
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.layouts import StoredTensor, add_biases, list_stored
-from headcheck.properties.binding.signature import SignatureParameter
-from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import Argument, Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.signatures.signature import SignatureParameter
+from headcheck.properties.signatures.vocabulary import guess_quantity
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability

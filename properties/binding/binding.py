@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.bench import Bench, Settled, is_right_at
 from headcheck.properties.binding.by_name import match_by_name
-from headcheck.properties.binding.calls import POSITION_BIAS, set_given_aside
+from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.explaining import (
     find_certain,
     find_explanation,
@@ -26,10 +26,11 @@ from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, LATENT, nam
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.settling import settle
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.sizing import find_free_widths
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.mistakes.mistake_table import Mistakes
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import POSITION_BIAS
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import Given
 

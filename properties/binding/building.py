@@ -15,10 +15,10 @@ from headcheck.properties.binding.constructors import (
     suggest_field,
 )
 from headcheck.properties.binding.hypotheses import PROBE, WINDOWS, make_probe_case
-from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.vocabulary import QUERY_RANK
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, list_numbers
 from headcheck.properties.parts.relative import TABLE_NAMES
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import QUERY_RANK
 from headcheck.properties.subject import Module, Subject, TensorInfo
 from headcheck.properties.terms.call_form import USUAL, CallForm, list_sizes
 from headcheck.properties.terms.case import Case

@@ -8,7 +8,6 @@ of the class itself stands in the errors, since another size might fit this numb
 import re
 from collections.abc import Sequence
 
-from headcheck.properties.binding.bench import STATED
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_forms_of, list_mask_names
 from headcheck.properties.binding.constructors import Constructor, iter_suggested
@@ -19,18 +18,18 @@ from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
 from headcheck.properties.binding.nearest import FAULT, find_set_later
 from headcheck.properties.binding.roles import CONTEXT
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.vocabulary import guess_role, is_option, suggests_role
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.module_adapter import construct as construct_adapter
 from headcheck.properties.parts.part import Found
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import guess_role, is_option, suggests_role
 from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import STATED, Status, SubmissionFailed
 
 C = Capability
 OTHER_AXES = re.compile(r"values to unpack \(expected [4-9], got 3\)")

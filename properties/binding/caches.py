@@ -11,10 +11,10 @@ import torch
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import guess_all_taken, list_mask_names
 from headcheck.properties.binding.hypotheses import OTHER
-from headcheck.properties.binding.signature import Signature, SignatureParameter
-from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
+from headcheck.properties.signatures.vocabulary import list_given
 from headcheck.properties.subject import Chunk
 from headcheck.properties.terms.call_form import CacheConvention, Given, MaskSource
 from headcheck.properties.violations.violation import Status, SubmissionFailed

@@ -5,9 +5,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.properties.binding.signature import SENTENCE, Signature, SignatureParameter
-from headcheck.properties.binding.vocabulary import guess_role, guess_taken, list_given
 from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.signatures.signature import SENTENCE, Signature, SignatureParameter
+from headcheck.properties.signatures.vocabulary import (
+    guess_role,
+    guess_roles,
+    guess_taken,
+    list_given,
+)
 from headcheck.properties.terms.call_form import (
     CallForm,
     Given,
@@ -18,8 +23,6 @@ from headcheck.properties.terms.call_form import (
     TokenAxes,
 )
 
-POSITION_BIAS = re.compile(r"((rel(ative)?|pos(ition(al)?)?|alibi)_)+bias", re.IGNORECASE)
-"""names of numbers that scores get for positions; a class that does not require them has its own"""
 MASK_CONVENTIONS = (
     MaskConvention(),
     MaskConvention(dtype="bool"),
@@ -159,18 +162,6 @@ def _iter_plain_forms(parameters: Sequence[SignatureParameter]) -> Iterator[Call
             yield CallForm(plain, given={name: Given.NONE})
 
 
-def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
-    """Return the roles that the names of the inputs suggest; one required input is the tokens."""
-    guesses = [
-        "mask" if not p.has_default and POSITION_BIAS.fullmatch(p.name) else guess_role(p.name)
-        for p in parameters
-    ]
-    required = [role for p, role in zip(parameters, guesses, strict=True) if not p.has_default]
-    if sorted(required) == ["key", "value", "x"]:  # what looks at keys is the query
-        return ["query" if role == "x" else role for role in guesses]
-    return ["x", *guesses[1:]] if set(required) == {"mask"} else guesses
-
-
 def names_roles(parameters: Sequence[SignatureParameter]) -> bool:
     """Whether the names of the inputs say which input is the queries, the keys or the values."""
     return sorted({*guess_roles(parameters)} - {"mask"}) == sorted(QKV)
@@ -245,12 +236,6 @@ def list_mask_sources(name: str) -> Sequence[MaskConvention]:
     """Return what an argument of this name may take in place of a mask, the likeliest first."""
     named = (each for pattern, each in SOURCES if re.fullmatch(pattern, name, re.IGNORECASE))
     return next(named, ())
-
-
-def takes_three_tokens(parameters: Sequence[SignatureParameter]) -> bool:
-    """Whether a call requires three sequences: queries, keys and values, by any names."""
-    roles = zip(parameters, guess_roles(parameters), strict=True)
-    return sum(role != "mask" and not p.has_default for p, role in roles) == 3
 
 
 def _has_default(parameters: Sequence[SignatureParameter], number: int) -> bool:

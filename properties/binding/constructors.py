@@ -5,15 +5,15 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.binding.signature import Literal, Signature, SignatureParameter
-from headcheck.properties.binding.vocabulary import (
+from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
+from headcheck.properties.signatures.signature import Literal, Signature, SignatureParameter
+from headcheck.properties.signatures.vocabulary import (
     LARGEST_BATCH,
     SMALL,
     get_usual,
     guess_quantity,
     is_flag,
 )
-from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
 RESOLUTION = re.compile(

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 
 from headcheck.properties.binding.calls import list_mask_names
-from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import (
     CONSTANT,
     MADE,
@@ -19,6 +17,8 @@ from headcheck.properties.parts.part import takes
 from headcheck.properties.parts.positions import ALIBI, ROTATIONS
 from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW
+from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.signatures.vocabulary import guess_quantity
 from headcheck.properties.terms.call_form import (
     CacheConvention,
     CallForm,

@@ -16,12 +16,12 @@ from headcheck.properties.binding.learned_scale import (
 from headcheck.properties.binding.matching import find_exact
 from headcheck.properties.binding.probe import refine
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.signature import Signature, SignatureParameter
-from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.binding.ways import EXACT, MAX_STEPS
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.parts.norms import iter_without_gains
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
+from headcheck.properties.signatures.vocabulary import guess_quantity
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.case import Case
 

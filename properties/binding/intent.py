@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcheck.properties.binding.calls import find_mask_name
-from headcheck.properties.binding.signature import SENTENCE, Signature
+from headcheck.properties.signatures.signature import SENTENCE, Signature
 from headcheck.properties.subject import Module, TensorInfo
 from headcheck.properties.terms.call_form import Polarity
 

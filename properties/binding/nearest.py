@@ -14,11 +14,11 @@ from headcheck.properties.binding.hypotheses import make_probe_case
 from headcheck.properties.binding.matching import find_exact, find_mistakes
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch
-from headcheck.properties.binding.signature import SignatureParameter
-from headcheck.properties.binding.vocabulary import get_usual, guess_quantity, is_flag
 from headcheck.properties.binding.ways import ABSENT
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.counting import count, join_words
+from headcheck.properties.signatures.signature import SignatureParameter
+from headcheck.properties.signatures.vocabulary import get_usual, guess_quantity, is_flag
 
 FAULT = re.compile(
     r"NameError|UnboundLocalError|TypeError: '(torch.Size|Tensor)' object is not callable"

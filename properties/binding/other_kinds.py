@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.signatures.signature import Signature
 
 IN_WINDOWS, COSINE = "attention in windows of an image", "cosine attention"
 AROUND = "a layer around torch.nn.MultiheadAttention"

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding import grounds
-from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close
-from headcheck.properties.binding.calls import QKV, guess_roles, iter_role_orders, names_roles
-from headcheck.properties.binding.signature import SignatureParameter
-from headcheck.properties.binding.vocabulary import guess_role
+from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.calls import QKV, iter_role_orders, names_roles
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import join_words
+from headcheck.properties.signatures.signature import SignatureParameter
+from headcheck.properties.signatures.vocabulary import guess_role, guess_roles
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import STATED
 
 C = Capability
 CONTEXT = re.compile(r"context|(.*_)?memory|kv|x_kv|enc(oder)?_(\w+)|source|src|cross(_\w+)?")

@@ -100,4 +100,4 @@ def compute_row_gradients(
 
     module.write(stored)
     among = compute(x)
-    return among and RowGradients(x[-1, -1], among, compute(x[-1:, -1:]))
+    return None if among is None else RowGradients(x[-1, -1], among, compute(x[-1:, -1:]))

@@ -55,7 +55,6 @@ from headcheck.properties.binding.probe import (
     refine,
     take_turns,
 )
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.contracts.implied_capabilities import restate_steps
@@ -63,6 +62,7 @@ from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.part import Found
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case
 

@@ -26,7 +26,6 @@ from headcheck.properties.binding.intent import (
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.roles import settle_joining, settle_roles
 from headcheck.properties.binding.search import Match
-from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.sizing import (
     settle_lengths,
     settle_output_width,
@@ -34,12 +33,13 @@ from headcheck.properties.binding.sizing import (
     settle_sizes,
     settle_width,
 )
-from headcheck.properties.binding.vocabulary import FARTHEST
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.parts.positions import Positions
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
+from headcheck.properties.signatures.vocabulary import FARTHEST
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.group import PropertyGroup

@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
-from headcheck.properties.binding.bench import STATED, Bench, Settled, is_right_at
+from headcheck.properties.binding.bench import Bench, Settled, is_right_at
 from headcheck.properties.binding.building import rename_quantities
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.search import Match
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import STATED, Status, SubmissionFailed
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)

@@ -16,8 +16,8 @@ from headcheck.properties.binding.building import (
 from headcheck.properties.binding.calls import hides_its_mask, iter_axes, iter_forms_of
 from headcheck.properties.binding.hypotheses import Sizes, iter_sizes
 from headcheck.properties.binding.probe import CallProbe, probe_call
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.violations.violation import SubmissionFailed

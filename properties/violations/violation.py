@@ -29,6 +29,8 @@ NOT_FAILED = frozenset({Status.PASSED, Status.NOT_TRIED, Status.NOT_ASKED})
 """the statuses that do not count as failures"""
 UNKNOWN = (Status.NOT_TRIED, Status.NOT_ASKED)
 """the statuses that say nothing about a submission"""
+STATED = re.compile(r"AssertionError|ValueError(?!.*values to unpack)|NotImplementedError")
+"""an exception with which a class rejects an argument"""
 
 
 class ViolationKind(StrEnum):

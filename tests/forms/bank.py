@@ -11,7 +11,7 @@ from pathlib import Path
 from headcheck.grader.grading.definitions import parse_outline
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.signatures.signature import Signature
 from tests.grader.sandbox.runtimes import send_load, send_read
 
 FOLDER = Path(__file__).parent

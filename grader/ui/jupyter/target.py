@@ -19,9 +19,9 @@ from headcheck.grader.reading.symbol_table import build_symbol_table
 from headcheck.grader.reading.variables import list_variables
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 from headcheck.grader.ui.jupyter.live import SourceText
-from headcheck.properties.binding.calls import takes_three_tokens
-from headcheck.properties.binding.signature import Signature, SignatureParameter, read_signature
 from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.signatures.signature import Signature, SignatureParameter, read_signature
+from headcheck.properties.signatures.vocabulary import takes_three_tokens
 
 OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

@@ -21,9 +21,9 @@ from headcheck.properties.binding.describe import (
     describe_intent,
     list_assumptions,
 )
-from headcheck.properties.binding.signature import read_signature
 from headcheck.properties.cases.case_set import DEFAULT_COUNT
 from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.signatures.signature import read_signature
 from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
 
 ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) or --exercise SLUG"

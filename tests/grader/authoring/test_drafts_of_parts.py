@@ -6,8 +6,8 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.authoring.drafts import draft_statement
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.parts.positions import ScalingKind, StatedScaling
+from headcheck.properties.signatures.signature import Signature
 from tests.kinds.bank import KINDS
 
 LLAMA3 = StatedScaling(ScalingKind.LLAMA3, 8, 48, 1, 4)

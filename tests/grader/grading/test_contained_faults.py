@@ -18,7 +18,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.signatures.signature import Signature
 
 EXERCISE = BY_SLUG["causal_attention"]
 WRONG = {a.name: a.source for a in list_answers(EXERCISE, "wrong")}["no_mask"]

@@ -6,9 +6,9 @@ from headcheck.grader.grading.flow_binding import match_by_flow
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.ways import MAX_STEPS
 from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import Subject
 from tests.forms.bank import Form, list_forms, open_class
 from tests.properties.binding.strangers import SEPARATE, make

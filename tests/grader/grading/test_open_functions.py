@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headcheck.grader.grading.grade import grade_file_or_raise
-from headcheck.grader.grading.open_mode import SLUG
+from headcheck.grader.grading.infer import OPEN
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
@@ -94,7 +94,7 @@ RIGHT = {
 def test_a_right_function_passes_and_what_was_assumed_is_said(kind: str, tmp_path: Path) -> None:
     source, assumed = RIGHT[kind]
     record = grade(source, tmp_path)["attend"]
-    assert (record.status, record.exercise) == ("passed", SLUG), broken(record)
+    assert (record.status, record.exercise) == ("passed", OPEN), broken(record)
     assert told(record)[1:-1] == assumed
 
 
@@ -148,7 +148,7 @@ def test_a_function_that_resembles_an_exercise_is_judged_as_what_it_is(tmp_path:
     source = write("query, key, value, attn_mask=None", mask=masked).replace("attend", name)
     source = source.replace("    s =", "    q, k, v = query, key, value\n    s =", 1)
     record = grade(source, tmp_path)[name]
-    assert (record.status, record.exercise) == ("passed", SLUG), broken(record)
+    assert (record.status, record.exercise) == ("passed", OPEN), broken(record)
 
 
 def test_a_counterexample_calls_the_function(tmp_path: Path) -> None:

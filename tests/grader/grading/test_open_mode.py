@@ -7,7 +7,8 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.audit.matrix import load_answers
-from headcheck.grader.grading.open_mode import SLUG, adapt_contract
+from headcheck.grader.grading.infer import OPEN
+from headcheck.grader.grading.open_mode import adapt_contract
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families import ALL
 from headcheck.properties.terms.call_form import CacheConvention, CallForm
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def test_a_right_class_of_any_form_passes_and_what_was_assumed_is_said(grade: Grade) -> None:
     record = grade(STRANGE)["Blender"]
-    assert (record.status, record.exercise) == ("passed", SLUG), broken(record)
+    assert (record.status, record.exercise) == ("passed", OPEN), broken(record)
     assert record.score == record.max_score > 0
     assert told(record) == [
         "recognised by what it computes: multi-head self-attention with an output layer",
@@ -50,7 +51,7 @@ def test_a_class_whose_config_has_names_of_its_own_is_judged_as_any(grade: Grade
 
 def test_the_mistake_of_a_wrong_class_is_named(grade: Grade) -> None:
     record = grade(STRANGE.replace(" / q.shape[-1] ** 0.5", ""))["Blender"]
-    assert (record.status, record.exercise) == ("failed", SLUG)
+    assert (record.status, record.exercise) == ("failed", OPEN)
     assert [found.name for found in record.diagnosis] == ["no_scale"]
     assert "it_equals_the_equation" in broken(record)
 
@@ -74,7 +75,7 @@ def test_what_resembles_an_exercise_but_is_called_otherwise_is_judged_as_what_it
     grade: Grade,
 ) -> None:
     record = grade(OTHERWISE)["SelfAttention"]
-    assert (record.status, record.exercise) == ("passed", SLUG), broken(record)
+    assert (record.status, record.exercise) == ("passed", OPEN), broken(record)
     assert told(record)[0] == (
         "recognised by what it computes: multi-head attention of queries, keys and values "
         "with an output layer and a mask and its weights returned"
@@ -250,7 +251,7 @@ def test_a_field_of_a_config_in_the_same_file_is_no_mistake(grade: Grade) -> Non
         )
     )
     record = grade(source)["CausalSelfAttention"]
-    assert (record.exercise, record.status) == (SLUG, "passed")
+    assert (record.exercise, record.status) == (OPEN, "passed")
     asked = grade(source, "causal_self_attention")["CausalSelfAttention"]
     assert asked.status == "crashed" and asked.score < asked.max_score
 

@@ -7,9 +7,9 @@ import pytest
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import list_assumptions
 from headcheck.properties.binding.other_kinds import name_other_kind
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.listing.summary import load_summaries
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import Given, MaskSource, Polarity
 from headcheck.properties.terms.group import PropertyGroup
 from tests.forms.bank import open_class

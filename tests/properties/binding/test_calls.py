@@ -3,7 +3,7 @@
 import pytest
 
 from headcheck.properties.binding.calls import find_mask_name, iter_call_forms, iter_role_orders
-from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.signatures.signature import SignatureParameter
 from headcheck.properties.terms.call_form import Given
 
 

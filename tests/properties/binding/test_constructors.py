@@ -12,8 +12,8 @@ from headcheck.properties.binding.constructors import (
     suggest_field,
 )
 from headcheck.properties.binding.hypotheses import PROBE, make_probe_case
-from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import CONSTANT
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
 
 
 def signature(*names: str, variables: tuple[SignatureParameter, ...] = ()) -> Signature:

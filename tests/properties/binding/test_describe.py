@@ -7,8 +7,8 @@ from headcheck.properties.binding.describe import (
     describe_intent,
     list_assumptions,
 )
-from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, Polarity, TokenAxes
 
 C = Capability

@@ -6,8 +6,8 @@ from headcheck.properties.binding.intent import (
     find_stated_polarity,
     quote_causality,
 )
-from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
 from headcheck.properties.terms.call_form import Given, Polarity
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, make, must_bind
 

@@ -8,8 +8,8 @@ from headcheck.properties.binding import search, ways
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.signatures.signature import Signature, SignatureParameter
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import CAUSAL, OUT, SEPARATE, bind_source, make

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from headcheck.properties.binding.binding import Binding, bind
-from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.contracts.contract import CONSTANT, Returns
 from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.signatures.signature import SignatureParameter
 from headcheck.properties.terms.call_form import MaskConvention, Polarity
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headcheck.properties.binding.vocabulary import guess_quantity, guess_role, is_flag
+from headcheck.properties.signatures.vocabulary import guess_quantity, guess_role, is_flag
 
 QUANTITIES = {
     "config": "config cfg args hparams",

@@ -6,6 +6,7 @@ These guesses are usually right, so they are tried first; behaviour then confirm
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from headcheck.properties.signatures.signature import SignatureParameter
 from headcheck.properties.terms.call_form import Given, Taken
 
 QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
@@ -134,7 +135,8 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     )
 )
 
-
+POSITION_BIAS = re.compile(r"((rel(ative)?|pos(ition(al)?)?|alibi)_)+bias", re.IGNORECASE)
+"""names of numbers that scores get for positions; a class that does not require them has its own"""
 G = Given
 GIVEN: Sequence[tuple[re.Pattern[str], tuple[Given, ...]]] = tuple(
     (re.compile(pattern), kinds)
@@ -222,6 +224,24 @@ def suggests_role(name: str) -> bool:
 def _iter_roles(name: str) -> Iterator[str]:
     plain = _normalise(name)
     return (role for role, words in INPUTS if words.fullmatch(plain))
+
+
+def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
+    """Return the roles that the names of the inputs suggest; one required input is the tokens."""
+    guesses = [
+        "mask" if not p.has_default and POSITION_BIAS.fullmatch(p.name) else guess_role(p.name)
+        for p in parameters
+    ]
+    required = [role for p, role in zip(parameters, guesses, strict=True) if not p.has_default]
+    if sorted(required) == ["key", "value", "x"]:  # what looks at keys is the query
+        return ["query" if role == "x" else role for role in guesses]
+    return ["x", *guesses[1:]] if set(required) == {"mask"} else guesses
+
+
+def takes_three_tokens(parameters: Sequence[SignatureParameter]) -> bool:
+    """Whether a call requires three sequences: queries, keys and values, by any names."""
+    roles = zip(parameters, guess_roles(parameters), strict=True)
+    return sum(role != "mask" and not p.has_default for p, role in roles) == 3
 
 
 def is_flag(name: str) -> bool:
