@@ -1,4 +1,4 @@
-"""The lists of export formats and layouts, and the page docs/exports.md made from the formats.
+"""The list of export formats, and the page docs/exports.md made from the formats.
 
     python -m headcheck.grader.course.formats > docs/exports.md
 
@@ -9,9 +9,6 @@ line offers the names of the formats and layouts.
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-LAYOUT_NAMES = ("canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
-"""the names of the layouts of downloads, as in `grader.course.intake.layouts.LAYOUTS`"""
 
 
 @dataclass(frozen=True, slots=True)

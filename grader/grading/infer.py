@@ -265,6 +265,18 @@ def find_exercise(name: str) -> Exercise:
     raise TargetNotFound(f"there is no exercise {name!r}; {hint}")
 
 
+def refuse_slug(path: str) -> None:
+    """Raise TargetNotFound, naming a file to check, if this path is the slug of an exercise."""
+    slug = path.partition(":")[0]
+    if slug not in BY_SLUG or Path(path).exists() or Path(slug).exists():
+        return
+    files = [name for name in (f"{slug}.ipynb", f"{slug}.py") if Path(name).is_file()]
+    advice = f"`headcheck start {slug}` makes one"
+    if files:
+        advice = "check the file: " + " or ".join(f"`headcheck check {name}`" for name in files)
+    raise TargetNotFound(f"{slug} is an exercise, and there is no such file; {advice}")
+
+
 def _load_folder(folder: Path) -> Exercise:
     """Load an exercise; its slug must be new, because slugs identify results and points."""
     exercise = contract_file.load_exercise(folder)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from headcheck.grader import fault, files, terminal
-from headcheck.grader.ui import course_commands, exercise_commands
-from headcheck.grader.ui.author_command import author
-from headcheck.grader.ui.bank_commands import bank
-from headcheck.grader.ui.help import HelpGroup, add_examples
+from headcheck.grader.ui.course_options import course_options, pop_course_options
+from headcheck.grader.ui.help import CommandTable, HelpGroup
 from headcheck.grader.ui.options import (
     SEED_RANGE,
     bind_option,
@@ -35,9 +33,7 @@ from headcheck.grader.ui.options import (
     thorough_option,
     verbose_option,
 )
-from headcheck.grader.ui.replay_command import replay_case
 from headcheck.grader.ui.user_errors import is_user_error
-from headcheck.grader.ui.verify_command import verify
 
 if TYPE_CHECKING:
     from headcheck.grader.report.records import Report
@@ -69,7 +65,11 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
         context.exit()
 
 
-@click.group(cls=HelpGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=HelpGroup,
+    commands=CommandTable(),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -104,7 +104,7 @@ def cli() -> None:
 @feedback_option
 @verbose_option
 @examples_option
-@course_commands.course_options
+@course_options
 @limits_options
 def grade(
     paths: tuple[str, ...],
@@ -129,7 +129,7 @@ def grade(
     Exit code: 0 all passed; 1 not all passed, or a file has no answer; 2 the machine or headcheck
     kept something from being judged or written, or the command was wrong.
     """
-    course = course_commands.pop_course_options(options)
+    course = pop_course_options(options)
     options["search"] = parse_search(search)
     with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
@@ -145,7 +145,9 @@ def grade(
         if out is not None:
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
-            report = course_commands.grade_into_store(
+            from headcheck.grader.ui.course_commands import grade_into_store
+
+            report = grade_into_store(
                 paths, settings, level, course, rules=rules, trusted=trusted, ahead=server
             )
         else:
@@ -209,8 +211,10 @@ def check(
     A course file says what it will be graded by, and the most that is told.
     With --watch it is that of the last check; Ctrl-C ends it.
     """
+    from headcheck.grader.grading.infer import refuse_slug
+
     options["search"] = parse_search(search)
-    exercise_commands.refuse_slug(path)
+    refuse_slug(path)
     with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
         from headcheck.grader.report.feedback import redact_report
@@ -350,12 +354,6 @@ def gradescope(
     files.write(out, pack.build_archive(plan, headcheck, minutes))
     most = format_number(compute_maximum(exercise, settings.points))
     click.echo(f"wrote {out}: {most} points, {minutes} minutes; set these on Gradescope")
-
-
-OWN = (author, bank, replay_case, verify)
-for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
-    cli.add_command(command)
-add_examples(cli)
 
 
 def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:

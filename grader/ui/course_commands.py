@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headcheck.grader import files
-from headcheck.grader.course.formats import FORMATS, LAYOUT_NAMES
+from headcheck.grader.course.formats import FORMATS
 from headcheck.grader.ui.course_options import (
     get_author,
     get_slug,
@@ -25,14 +25,11 @@ from headcheck.grader.ui.course_options import (
     tell_policy,
     warn_about,
 )
-from headcheck.grader.ui.dashboard_command import dashboard
-from headcheck.grader.ui.mark_command import mark
 from headcheck.grader.ui.options import (
     feedback_option,
     parse_feedback,
     trusted_option,
 )
-from headcheck.grader.ui.regrade_command import regrade
 
 if TYPE_CHECKING:
     from headcheck.grader.course.export import ExportedFiles, Gradebook
@@ -44,51 +41,6 @@ if TYPE_CHECKING:
     from headcheck.grader.report.feedback import Feedback
     from headcheck.grader.report.records import Report
     from headcheck.grader.sandbox.grader_side.launch import Zygote
-
-
-def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `grade` for a course, which take effect with --store only."""
-    options = (
-        store_option(),
-        click.option(
-            "--run",
-            metavar="NAME",
-            help="The name of the run in the store. [default: the exercise, if one is named]",
-        ),
-        roster_option,
-        click.option(
-            "--layout",
-            type=click.Choice(["auto", *LAYOUT_NAMES]),
-            help="The system that the download comes from. [default: auto]",
-        ),
-        click.option(
-            "--assignment",
-            metavar="NAME",
-            help="The assignment's name in nbgrader or GitHub Classroom.",
-        ),
-        click.option(
-            "--attempts",
-            type=click.Choice(["latest", "best"]),
-            help="Which of several attempts counts. [default: latest]",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
-    """Remove the options of `course_options` and return them; None without a store.
-
-    Raises click.UsageError if one of them is given without a store.
-    """
-    names = ("location", "run", "roster", "layout", "assignment", "attempts")
-    course_settings = {name: options.pop(name) for name in names}
-    if course_settings["location"] is not None:
-        return course_settings
-    if extra := [name for name in names if course_settings[name] is not None]:
-        raise click.UsageError(f"--{extra[0]} is about a course, which needs --store")
-    return None
 
 
 def grade_into_store(
@@ -363,6 +315,3 @@ def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
         files.ensure_writable(folder)
     for name, data in exported.items():
         files.write(out / name, data)
-
-
-COMMANDS = (runs, regrade, override, mark, comment, replay, export, dashboard)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headcheck.grader.course import CourseError
-
 if TYPE_CHECKING:
     from headcheck.grader.course.policy import Policy
     from headcheck.grader.course.results import ExerciseResult
@@ -27,6 +25,8 @@ EXTRAS = {
 """packages that a plain installation lacks, and the extras that install them"""
 MAX_LISTED = 50
 """the largest number of names in a warning"""
+LAYOUT_NAMES = ("canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
+"""the names of the layouts of downloads, as in `grader.course.intake.layouts.LAYOUTS`"""
 
 
 roster_option = click.option(
@@ -40,6 +40,51 @@ def store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., An
     """Return the click option that names the store."""
     text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
     return click.option("--store", "location", metavar="FILE|URL", help=text, **more)
+
+
+def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `grade` for a course, which take effect with --store only."""
+    options = (
+        store_option(),
+        click.option(
+            "--run",
+            metavar="NAME",
+            help="The name of the run in the store. [default: the exercise, if one is named]",
+        ),
+        roster_option,
+        click.option(
+            "--layout",
+            type=click.Choice(["auto", *LAYOUT_NAMES]),
+            help="The system that the download comes from. [default: auto]",
+        ),
+        click.option(
+            "--assignment",
+            metavar="NAME",
+            help="The assignment's name in nbgrader or GitHub Classroom.",
+        ),
+        click.option(
+            "--attempts",
+            type=click.Choice(["latest", "best"]),
+            help="Which of several attempts counts. [default: latest]",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Remove the options of `course_options` and return them; None without a store.
+
+    Raises click.UsageError if one of them is given without a store.
+    """
+    names = ("location", "run", "roster", "layout", "assignment", "attempts")
+    course_settings = {name: options.pop(name) for name in names}
+    if course_settings["location"] is not None:
+        return course_settings
+    if extra := [name for name in names if course_settings[name] is not None]:
+        raise click.UsageError(f"--{extra[0]} is about a course, which needs --store")
+    return None
 
 
 @contextmanager
@@ -62,6 +107,8 @@ def naming_extras() -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
+        from headcheck.grader.course import CourseError
+
         extra = EXTRAS[package]
         advice = f"in the folder of headcheck's sources, pip install '.[{extra}]'"
         raise CourseError(f"needs {package}: {advice}") from None

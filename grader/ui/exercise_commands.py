@@ -54,11 +54,8 @@ def hint(slug: str, number: int) -> None:
     if number > len(hints):
         raise TargetNotFound(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
     last = number == len(hints)
-    following = f"headcheck hint {slug} {number + 1}"
-    more = "This was the last."
-    more = more if last else f"The next: {following}"
-    head = f"Hint {number} of {len(hints)}"
-    print_markdown(f"{head}\n\n{hints[number - 1]}\n\n{more}\n")
+    more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
+    print_markdown(f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n")
 
 
 @click.command()
@@ -109,21 +106,6 @@ def start(
         click.echo(f"to check it there, put a copy of the folder {exercise.slug} beside it")
 
 
-def refuse_slug(path: str) -> None:
-    """Raise TargetNotFound, naming a file to check, if this path is the slug of an exercise."""
-    from headcheck.exercises import BY_SLUG
-    from headcheck.grader.grading.infer import TargetNotFound
-
-    slug = path.partition(":")[0]
-    if slug not in BY_SLUG or Path(path).exists() or Path(slug).exists():
-        return
-    files = [name for name in (f"{slug}.ipynb", f"{slug}.py") if Path(name).is_file()]
-    advice = f"`headcheck start {slug}` makes one"
-    if files:
-        advice = "check the file: " + " or ".join(f"`headcheck check {name}`" for name in files)
-    raise TargetNotFound(f"{slug} is an exercise, and there is no such file; {advice}")
-
-
 def describe_exercise(
     exercise: "Exercise",
     slug: str,
@@ -140,8 +122,7 @@ def describe_exercise(
     for each in exercise.summaries:
         groups.setdefault(each.group, []).append(each)
     worth = list_groups(exercise, points)
-    head = f"## {'What is checked'}"
-    lines = [exercise.statement.rstrip(), "", head, ""]
+    lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
     one, many = "{group}: {points} points for {n} check", "{group}: {points} points for {n} checks"
     for group in sorted(groups, key=list(PropertyGroup).index):
         named = {"group": group.value, "points": format_number(worth[group.value])}
@@ -151,8 +132,7 @@ def describe_exercise(
                 f"  - {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]
             ]
     if not checks:
-        text = "What each check demands: {command}"
-        lines += ["", text.format(command=f"headcheck show {slug} --checks")]
+        lines += ["", f"What each check demands: headcheck show {slug} --checks"]
     one = "Stuck? There is {n} hint: {command}"
     many = "Stuck? There are {n} hints: {command}"
     command = f"headcheck hint {slug}"
@@ -163,10 +143,7 @@ def describe_exercise(
 def _describe_weight(exercise: "Exercise", claimed: "PropertySummary") -> str:
     """Return a note on how else a claim affects the points."""
     if claimed.name == exercise.prerequisite_name:
-        return f" ({'If not, there are no points at all.'})"
+        return " (If not, there are no points at all.)"
     if claimed.essential:
-        return f" ({'If not, there are no points of this group.'})"
+        return " (If not, there are no points of this group.)"
     return ""
-
-
-COMMANDS = (list_, show, hint, start)

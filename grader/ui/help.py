@@ -1,6 +1,8 @@
-"""The output of `headcheck --help`: commands grouped by reader, and an example for each."""
+"""The commands of `headcheck`: where they are, grouped by reader, with an example for each."""
 
-from collections.abc import Mapping
+import importlib
+from collections import UserDict
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -36,6 +38,18 @@ EXAMPLES: Mapping[str, str] = {
     "bank": "headcheck bank show causal_attention",
     "doctor": "headcheck doctor",
 }
+MODULES: Mapping[str, str] = {
+    **dict.fromkeys(("list", "show", "hint", "start"), "exercise_commands"),
+    **dict.fromkeys(("runs", "override", "comment", "replay", "export"), "course_commands"),
+    "author": "author_command",
+    "bank": "bank_commands",
+    "dashboard": "dashboard_command",
+    "mark": "mark_command",
+    "regrade": "regrade_command",
+    "replay-case": "replay_command",
+    "verify": "verify_command",
+}
+"""the files in `grader/ui` that hold the commands, except for those in `cli`"""
 COMPLETION = 'For completion in bash: eval "$(_HEADCHECK_COMPLETE=bash_source headcheck)"'
 
 
@@ -55,6 +69,27 @@ class SectionedCommand(click.Command):
             if listed:
                 with formatter.section(title):
                     formatter.write_dl(listed)
+
+
+class CommandTable(UserDict[str, click.Command]):
+    """The commands by name; the module of one is imported when the command is asked for."""
+
+    def __missing__(self, name: str) -> click.Command:
+        module = importlib.import_module(f"headcheck.grader.ui.{MODULES[name]}")
+        made = (each for each in vars(module).values() if isinstance(each, click.Command))
+        self[name] = next(command for command in made if command.name == name)
+        return self[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        """Add a command, and to its help the example of its use."""
+        command.epilog = f"\b\nExample:\n  {EXAMPLES[name]}"
+        super().__setitem__(name, command)
+
+    def __contains__(self, name: object) -> bool:
+        return name in EXAMPLES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(EXAMPLES)
 
 
 class HelpGroup(click.Group):
@@ -77,9 +112,3 @@ class HelpGroup(click.Group):
         formatter.write_paragraph()
         formatter.write_text("headcheck COMMAND --help shows the options and an example.")
         formatter.write_text(COMPLETION)
-
-
-def add_examples(group: click.Group) -> None:
-    """Add to the help of each command an example of its use."""
-    for name, example in EXAMPLES.items():
-        group.commands[name].epilog = f"\b\nExample:\n  {example}"

@@ -1,7 +1,6 @@
 """Which exceptions are messages for the user of a command."""
 
 from headcheck.grader import files
-from headcheck.grader.course import CourseError
 
 
 def is_user_error(error: Exception) -> bool:
@@ -10,6 +9,7 @@ def is_user_error(error: Exception) -> bool:
 
     if isinstance(error, BadContract):  # of one of ours: what is imported next would raise it again
         return True
+    from headcheck.grader.course import CourseError
     from headcheck.grader.grading.infer import TargetNotFound
 
     if isinstance(error, (TargetNotFound, CourseError, files.WriteError)):

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.course.formats import LAYOUT_NAMES
 from headcheck.grader.course.intake.gather import SubmittedFile
 from headcheck.grader.course.intake.layouts import LAYOUTS
 from headcheck.grader.course.intake.roster import Student
@@ -19,6 +18,7 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.ui.cli import cli
+from headcheck.grader.ui.course_options import LAYOUT_NAMES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "cohort.md").read_text(encoding="utf-8")
