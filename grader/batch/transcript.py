@@ -22,7 +22,7 @@ import runpy
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -35,13 +35,15 @@ from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProce
 from headcheck.grader.sandbox.operations import RUN_TRANSCRIPT, NamedTensors, TranscriptReply
 from headcheck.grader.sandbox.wire import Message, PackedTensors, label_by_position
 from headcheck.grader.sandbox.worker.call_environment import isolate_random_state
-from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+if TYPE_CHECKING:
+    from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 MAX_TRANSCRIPT_NUMEL = 1 << 22
 """A transcript with more numbers than this is not kept, since sending it would save little time."""
@@ -69,7 +71,7 @@ def write_transcripts(
         return {}
     namespace = _run_solution(exercise)
     namespace[PLACEHOLDER_NAME] = namespace[exercise.contract.name]
-    channel = WritingChannel(SolutionRuntime(namespace))
+    channel = WritingChannel(_make_runtime(namespace))
     harness = Harness(ChannelSubject(channel), contract)
     harness.contract = contract  # as it is known: nothing has to be found out by calls
     with isolate_random_state():
@@ -102,12 +104,16 @@ def _run_solution(exercise: Exercise) -> dict[str, Any]:
     return namespace
 
 
-class SolutionRuntime(WorkerRuntime):
-    """A runtime for the solution, which may run in a thread beside the one that prints progress."""
+def _make_runtime(namespace: dict[str, Any]) -> "WorkerRuntime":
+    """Return a runtime for the solution, which may run beside a thread that prints progress."""
+    # Here, since a transcript that is on disk needs no worker in this process.
+    from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
-    def discard_output(self) -> contextlib.AbstractContextManager[None]:
-        """Discard nothing, because all threads share the standard streams."""
-        return contextlib.nullcontext()
+    class SolutionRuntime(WorkerRuntime):
+        def discard_output(self) -> contextlib.AbstractContextManager[None]:
+            return contextlib.nullcontext()  # all threads share the standard streams
+
+    return SolutionRuntime(namespace)
 
 
 @dataclass(eq=False)

@@ -17,6 +17,8 @@ from headcheck.grader.reading.edits import Edit
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.feeding_lines import LineNeighbours
 
+MESSAGE_LIMIT = 400
+"""the most characters of the message of an error"""
 MAX_PRINTED = 2000
 """the most characters of what a submission prints that are kept"""
 NamedTensors = tuple[tuple[str, Tensor], ...]

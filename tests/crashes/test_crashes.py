@@ -12,7 +12,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
-from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
+from headcheck.grader.sandbox.sentences import SENTENCES
 from tests.crashes.judging import CrashingAnswer, crash, load_table
 
 CRASHES = load_table("crashes.toml")

@@ -17,7 +17,6 @@ from headcheck.grader.sandbox.isolation import make_unconfined_level
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import NO_TIME, RequestTime
 from headcheck.grader.sandbox.wire import Message
-from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 
 @dataclass(eq=False)
@@ -56,6 +55,8 @@ class UnconfinedSandbox:
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> InProcessRunner:
         """Return a runner with a worker runtime of its own for one submission."""
+        from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+
         return InProcessRunner(WorkerRuntime())
 
     def __enter__(self) -> "UnconfinedSandbox":

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headcheck.grader.sandbox.operations import MESSAGE_LIMIT
+from headcheck.grader.sandbox.sentences import SENTENCES
 from headcheck.grader.sandbox.wire import Message
-from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
-from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT
 from headcheck.properties.violations.crash import Crash, Piece
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 

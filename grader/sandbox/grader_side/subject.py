@@ -7,7 +7,7 @@ the same verdicts.
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor
 
@@ -23,7 +23,6 @@ from headcheck.grader.sandbox.operations import (
 )
 from headcheck.grader.sandbox.wire import Message, label_by_name, label_by_position
 from headcheck.grader.sandbox.worker.call_environment import isolate_random_state
-from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import (
     CallOptions,
     CallResult,
@@ -36,6 +35,9 @@ from headcheck.properties.subject import (
     Value,
 )
 from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+if TYPE_CHECKING:
+    from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 
 class Channel(Protocol):
@@ -53,7 +55,7 @@ _TURN = threading.RLock()
 class InProcessChannel:
     """A worker runtime in the grader process itself, for trusted code."""
 
-    host: WorkerRuntime
+    host: "WorkerRuntime"
     count: int = 0
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
@@ -75,6 +77,9 @@ def _copy_tensors(tensors: NamedTensors) -> NamedTensors:
 
 def make_subject(namespace: Mapping[str, Any]) -> "ChannelSubject":
     """Return trusted objects of this process, by name, as a subject."""
+    # Here, since the grader process holds no worker for code that it cannot trust.
+    from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+
     return ChannelSubject(InProcessChannel(WorkerRuntime(dict(namespace))))
 
 

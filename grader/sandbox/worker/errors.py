@@ -6,12 +6,12 @@ from headcheck.grader.reading.call_errors import CallProblem, explain_call_error
 from headcheck.grader.reading.cells import SubmissionSource, Unreadable
 from headcheck.grader.reading.slicing import Position
 from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.sandbox.operations import MESSAGE_LIMIT
 from headcheck.grader.sandbox.worker import attribute_paths
 from headcheck.grader.sandbox.worker.call_environment import BuiltInAttentionCalled
 from headcheck.grader.sandbox.worker.calling import Refused
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 
-MESSAGE_LIMIT = 400
 LOCAL_NAMES = frozenset(
     {"attention", "common", "config", "data", "dataset", "gpt", "helper", "helpers", "layers"}
     | {"main", "mask", "model", "models", "modules", "previous_chapters", "src", "tools"}

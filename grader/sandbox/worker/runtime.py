@@ -36,6 +36,7 @@ from headcheck.grader.reading.symbol_table import build_symbol_table
 from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
 from headcheck.grader.reading.variables import list_variables
 from headcheck.grader.sandbox.operations import (
+    MESSAGE_LIMIT,
     OPERATIONS,
     Answer,
     BatchReply,
@@ -64,7 +65,7 @@ from headcheck.grader.sandbox.worker.call_environment import (
 from headcheck.grader.sandbox.worker.calling import Refused
 from headcheck.grader.sandbox.worker.configs import Config, make_full_config
 from headcheck.grader.sandbox.worker.crashes import explain_crash
-from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
+from headcheck.grader.sandbox.worker.errors import describe_error, explain_error
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 from headcheck.grader.sandbox.worker.loading import STAR, Loading, Number, make_module
 from headcheck.grader.sandbox.worker.object_calls import ObjectCaller

@@ -8,7 +8,7 @@ from headcheck.grader.sandbox.grader_side.replies import (
     MAX_PIECES,
     parse_crash,
 )
-from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
+from headcheck.grader.sandbox.sentences import SENTENCES
 
 NAME = "mask_not_cut"
 

@@ -3,11 +3,11 @@
 An exception's text says what torch or Python noticed, and not what the submission's author did
 wrong. The instruction that failed (`scene.py`) and its operands (`values.py`) often show the
 mistake. Each entry of the catalogue consists of a type of exception, a pattern for its text, and a
-function. The function looks at the instruction and returns the sentence (`sentences.py`) that is
-true of it. If no sentence is certainly true, it returns None: no explanation is better than a wrong
-one. So an entry never relies only on the text if the submission itself could have raised the
-exception. Exceptions that the submission itself raises are not explained. Exceptions raised in code
-that it called are explained only if that code is torch's.
+function. The function looks at the instruction and returns the sentence (`sandbox/sentences.py`)
+that is true of it. If no sentence is certainly true, it returns None: no explanation is better than
+a wrong one. So an entry never relies only on the text if the submission itself could have raised
+the exception. Exceptions that the submission itself raises are not explained. Exceptions raised in
+code that it called are explained only if that code is torch's.
 
 All this runs in the submission's process. The grader process receives the name of a sentence and
 details to show with it, and trusts neither.
@@ -16,6 +16,7 @@ details to show with it, and trusts neither.
 import re
 from collections.abc import Callable
 
+from headcheck.grader.sandbox.sentences import Finding
 from headcheck.grader.sandbox.worker.crashes import (
     axes,
     calls,
@@ -27,7 +28,6 @@ from headcheck.grader.sandbox.worker.crashes import (
     things,
 )
 from headcheck.grader.sandbox.worker.crashes.scene import LineLocator, Scene, observe
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding
 
 MAX_TEXT = 2000
 Explainer = Callable[[Scene, re.Match[str]], Finding | None]

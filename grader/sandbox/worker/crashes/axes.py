@@ -5,9 +5,9 @@ import re
 
 import torch
 
+from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.products import find_operand, show
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.tensors import iter_operands
 from headcheck.grader.sandbox.worker.crashes.values import is_tensor
 

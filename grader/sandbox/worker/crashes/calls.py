@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
+from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.names import suggest
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain_none
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from headcheck.grader.sandbox.sentences import Finding, conclude
 from headcheck.grader.sandbox.worker.configs import Config
 from headcheck.grader.sandbox.worker.crashes import things
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor, list_attributes
 
 MODULES = {

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from headcheck.grader.sandbox.sentences import Finding, Piece, conclude, count
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, Piece, conclude, count
 from headcheck.grader.sandbox.worker.crashes.tensors import Operand, iter_operands
 from headcheck.grader.sandbox.worker.crashes.values import is_one_of, is_tensor, list_attributes
 

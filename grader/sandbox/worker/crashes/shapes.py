@@ -7,6 +7,7 @@ import re
 import torch
 from torch.nn import functional
 
+from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.products import (
     compare,
     explain_product,
@@ -16,7 +17,6 @@ from headcheck.grader.sandbox.worker.crashes.products import (
     show,
 )
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.tensors import Operand, find_changed, iter_operands
 
 MASK_NAME = re.compile(r"mask|causal|tri[lu]|future|bias", re.IGNORECASE)

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
+from headcheck.grader.sandbox.sentences import Finding, conclude
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude
 
 
 def _make_explainer(name: str) -> Callable[[Scene, re.Match[str]], Finding | None]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from headcheck.grader.sandbox.sentences import Finding, conclude
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude
 
 Operand = tuple[ast.expr, Tensor]
 """an expression, and the tensor that was its value"""

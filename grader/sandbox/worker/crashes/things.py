@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
-from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor
 
 FUNCTION_TYPES = frozenset(
