@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.program import raise_interrupts
 from tests.grader.kills import GradingRun, write_class
 
@@ -115,31 +117,63 @@ def test_a_class_with_two_workers_loads_torch_once(tmp_path: Path) -> None:
     assert len(addresses - {None}) == 1
 
 
+def run_and_tell(
+    told: str, arguments: list[str], folder: Path
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command in one process, which prints in the end what this expression is there."""
+    program = (
+        "import sys\n"
+        "from headcheck.grader.ui.cli import main\n"
+        f"sys.argv = ['headcheck', *{arguments!r}]\n"
+        f"try:\n    main()\nfinally:\n    print({told})\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["--version"], ["check", "--help"], ["check"], ["grade"], ["list"], ["nonsense"]],
     ids=" ".join,
 )
 def test_what_needs_no_torch_imports_none(arguments: list[str], tmp_path: Path) -> None:
-    program = (
-        "import sys, os\n"
-        f"sys.argv = ['headcheck', *{arguments!r}]\n"
-        "os.execve = None\n"  # nothing starts over
-        "from headcheck.grader.ui.program import main\n"
-        "try:\n    main()\n"
-        "finally:\n    print('torch' in sys.modules, 'rich' in sys.modules)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-        check=False,
-    )
-    assert ran.stdout.splitlines()[-1].split()[0] == "False", ran.stderr
+    ran = run_and_tell("'torch' in sys.modules", arguments, tmp_path)
+    assert ran.stdout.splitlines()[-1] == "False", ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+OPEN_MODE = """
+claims continued_layers flow_binding layers masked_layers normed_alike observed_layers open_forms
+open_mode residuals stated_form stated_roles
+"""
+ROOMS = (
+    *("headcheck.properties.binding", "headcheck.grader.audit", "headcheck.grader.authoring"),
+    *("headcheck.grader.course", *(f"headcheck.grader.grading.{n}" for n in OPEN_MODE.split())),
+)
+"""what only answers in other forms need, and only other commands"""
+ENTERED = f"[name for name in sys.modules if name.startswith({ROOMS})]"
+
+
+@pytest.mark.parametrize("command", ["check right.py", "check wrong.py", "grade right.py wrong.py"])
+def test_an_answer_to_an_exercise_is_judged_without_what_others_need(
+    command: str, tmp_path: Path
+) -> None:
+    assert all(map(find_spec, ROOMS)), "there are such rooms"
+    right = BY_SLUG["self_attention_v1"].solution.replace("keys =", f"assert not {ENTERED}; keys =")
+    (tmp_path / "right.py").write_text(f"import sys\n{right}")  # a worker enters none, either
+    (tmp_path / "wrong.py").write_text(f"import sys\n{right}".replace("dim=-1", "dim=0"))
+    ran = run_and_tell(ENTERED, command.split(), tmp_path)
+    assert ran.stdout.splitlines()[-1] == "[]"
+    assert (" passed" in ran.stdout, " failed" in ran.stdout) == (
+        "right" in command,
+        "wrong" in command,
+    )
 
 
 # -------------------------------------------------------------------------- no secret
