@@ -76,8 +76,8 @@ OFF: dict[Callable[..., Any], str] = {
         {BINDING}caches: _settle_masked_cache
     """,
     nothing: f"""
-        {BINDING}explaining: _unwrap _fix_scale _take_one _take_off _switch_on _read_as_normed
-        {BINDING}binding: find_with_positions find_free_widths call_model
+        {BINDING}explaining: _unwrap _take_one _take_off _switch_on _read_as_normed
+        {BINDING}binding: find_free_widths call_model
         {BINDING}settling: find_causal_option
         {BINDING}masks: find_unfollowed find_stated_polarity
         {BINDING}caches: _find_kept_cache

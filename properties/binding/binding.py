@@ -11,7 +11,6 @@ from headcheck.properties.binding.explaining import (
     find_certain,
     find_explanation,
     find_idle_norm,
-    find_with_positions,
     list_norms,
 )
 from headcheck.properties.binding.hypotheses import OTHER
@@ -106,7 +105,6 @@ def bind(
     """
     search, match = find_explanation(BindingSearch(subject, set_given_aside(signature)))
     kind = name_other_kind(search.signature, search.paths)
-    match = match or find_with_positions(search)
     if match is None and kind in ("", *JUDGED_IN_PART):
         search, match = _explain(search, explain) or (search, None)
     if match is not None and _lies_in_what_is_given(search.signature, match):

@@ -156,7 +156,6 @@ def _construct(
         rotation=rotation,
         context_width=case.d_context,
         width=case.d_in,
-        head_dim=case.head_dim,
         sizes=list_sizes(case, is_limited="context_length" in constructor.quantities),
     )
     variables = list_numbers(constructor.variables, case)
@@ -179,7 +178,6 @@ def _try_build(
         USUAL,
         bypassed=signature.bypassed,
         silenced=signature.silenced,
-        scale=signature.scale,
     )
     forms = iter_forms_of(signature) if constructor.is_lazy else [described]
     for form in forms:

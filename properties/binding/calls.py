@@ -93,7 +93,6 @@ def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
             bypassed=signature.bypassed,
             silenced=signature.silenced,
             adds_tokens=signature.adds_tokens,
-            scale=signature.scale,
         )
 
 

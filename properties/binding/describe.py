@@ -153,7 +153,6 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
         layers = dict.fromkeys(path.rpartition(".")[0] or path for path in form.silenced)
         names = join_words([f"`{layer}`" for layer in layers])
         yield f"judged without its feed-forward: the weights of {names} are zero"
-    yield from _list_fixed(form)
     if form.adds_tokens:
         yield "the tokens that it adds to its output are taken off before it is judged"
     if form.joins_queries:
@@ -182,17 +181,6 @@ def _describe_cache(cache: CacheConvention) -> str:
         made = f"{maker}({', '.join(cache.reset_takes)})" if cache.reset_takes else maker
         return f"its `{name}` is made by `{made}`, and calls write into it"
     return f"its `{name}` takes what an earlier call returned, and continues it"
-
-
-def _list_fixed(form: CallForm) -> Iterator[str]:
-    """Yield which tensors of a module are fixed."""
-    positions, scale = form.positions, form.scale
-    if positions is not None and positions.taken_off:
-        yield f"the rows of `{positions.path}` are taken off its tokens, since it should add them"
-    elif positions is not None:
-        yield f"judged with zeros in `{positions.path}`, whose rows it adds as positions"
-    if scale is not None:
-        yield f"judged with usual scores: its `{scale.path}`, which scales them, is fixed"
 
 
 def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:

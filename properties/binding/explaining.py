@@ -5,14 +5,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.properties.binding.added_positions import iter_with_positions
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
-from headcheck.properties.binding.learned_scale import (
-    find_learned_scales,
-    is_explained,
-    set_scale,
-)
 from headcheck.properties.binding.matching import find_exact
 from headcheck.properties.binding.probe import refine
 from headcheck.properties.binding.search import BindingSearch, Match
@@ -62,7 +56,7 @@ def find_explanation(search: BindingSearch) -> tuple[BindingSearch, Match | None
     if match is None:
         search, match = _unwrap(search) or (search, None)
     if match is None:
-        search, match = _fix_scale(search) or _take_one(search) or (search, None)
+        search, match = _take_one(search) or (search, None)
     if match is not None and is_wrong(match):
         normed = _read_as_normed(search, match)
         if normed is not None:
@@ -237,23 +231,6 @@ def find_idle_norm(search: BindingSearch, norms: Iterable[str]) -> str:
     return next((norm for norm, probe in tried if probe.ignores(f"{norm}.")), "")
 
 
-def _fix_scale(search: BindingSearch) -> tuple[BindingSearch, Match | None] | None:
-    """Return the search and the match of a class whose scores a parameter scales.
-
-    If such a class is not explained, but compares directions, the search is for other ways to
-    explain it.
-    """
-    found: list[tuple[BindingSearch, Match | None]] = []
-    for scale in find_learned_scales(search):
-        inner = set_scale(search, scale, KNOWN_BY_NOW)
-        match = find_certain(inner)
-        if match is not None and is_explained(inner, match):
-            found.append((inner, match))
-        elif match is None and scale.compares_directions:
-            found.append((inner, None))
-    return min(found, key=lambda each: each[1] is None or is_wrong(each[1]), default=None)
-
-
 def find_certain(search: BindingSearch) -> Match | None:
     """Return the first match that is no coincidence, or else the match that names suggest.
 
@@ -269,12 +246,6 @@ def find_certain(search: BindingSearch) -> Match | None:
             return match
         named = named or (None if match.guessed else match)
     return named
-
-
-def find_with_positions(search: BindingSearch) -> Match | None:
-    """Return the match of a class that adds positions to its tokens."""
-    found = iter_with_positions(replace(search, steps=KNOWN_BY_NOW))
-    return next((each for each in found if is_wrong(each) or _is_certain(search, each)), None)
 
 
 def _is_certain(search: BindingSearch, match: Match) -> bool:

@@ -165,17 +165,12 @@ def make_parameters(
         return None
 
 
-def find_exact(
-    contract: Contract, case: Case, seen: Observation, added: Sequence[Tensor] = ()
-) -> int | None:
-    """Return the place of the output that equals the contract's equation; None without such one.
-
-    Something may be added to the tokens of queries, of keys and of values.
-    """
+def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
+    """Return the place of the output that equals the contract's equation; None without such one."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    wanted = _compute(contract, case, seen, parameters, get_scale(contract, case), added)
+    wanted = _compute(contract, case, seen, parameters, get_scale(contract, case))
     place = seen.find_place(wanted)
     return place if place is not None and seen.tells(contract, place) else None
 
@@ -201,16 +196,11 @@ def _compute(
     seen: Observation,
     parameters: Parameters,
     scale: float,
-    added: Sequence[Tensor] = (),
 ) -> Tensor:
     """Return the output of the contract's equation."""
     x, visible = _order(contract, seen.x), _get_visible(contract, seen)
     variant = get_variant(contract, case)
-    x, *others = [x + each for each in added] or [x]
-    given = dict(zip(("keys_from", "values_from"), others, strict=False))
-    exact = multi_head_attention(
-        x, parameters, case.heads, visible, scale, variant=variant, **given
-    )
+    exact = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
     return _order(contract, exact.output)
 
 

@@ -269,7 +269,7 @@ def refine(
         sums = (replace(contract, feature_epsilon=each) for each in FEATURE_EPSILONS)
         exact = min(sums, key=lambda c: measure_error(c, sizes.case, probe.seen, place, overrides))
         return restate_steps(exact)
-    if contract.norm is Norm.NONE or contract.call_form.scale is not None:
+    if contract.norm is Norm.NONE:
         return contract
     every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
     seen = probe.observe_tiny() or probe.seen

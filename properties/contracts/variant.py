@@ -75,7 +75,6 @@ def describe_call(contract: Contract, case: Case) -> Mapping[str, object] | None
         rotation=rotation,
         context_width=width,
         width=case.d_in,
-        head_dim=case.head_dim,
         sizes=list_sizes(case, is_limited=contract.has(Capability.CONTEXT)),
         output_width=case.d_out,
     )

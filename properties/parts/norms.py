@@ -200,10 +200,7 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     heads: then each head has its own.
     """
     if not contract.stores("gain_q"):
-        if not contract.call_form.compares_directions:
-            yield contract
-        elif found.case.head_dim >= LEAST[Norm.RMS]:
-            yield _compare_directions(contract)
+        yield contract
         return
     gains = [m for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k")]
     own = any(m.packing in BY_HEAD for m in gains)
@@ -214,13 +211,6 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
         if found.case.head_dim >= LEAST[kind]:
             normed = replace(_limit(contract, kind), norm=kind, norm_over=over)
             yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
-
-
-def _compare_directions(contract: Contract) -> Contract:
-    """Return the contract whose queries and keys have length one; those of zeros have none."""
-    waived = (*contract.waived, *OF_NO_DIRECTION)
-    limited = _limit(contract, Norm.RMS)
-    return replace(limited, norm=Norm.RMS, norm_epsilon=LENGTH_ALONE, waived=waived)
 
 
 def iter_without_gains(contract: Contract) -> Iterator[Contract]:

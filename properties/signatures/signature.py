@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from headcheck.properties.contracts.contract import Entry
-from headcheck.properties.terms.call_form import LearnedScale
 
 SENTENCE = re.compile(r"[^.;\n]+")
 """a sentence of a docstring, or a part of one"""
@@ -85,8 +84,6 @@ class Signature:
     """the paths of the weights of feed-forwards, which are zeros in every module"""
     adds_tokens: bool = False
     """whether calls take the tokens off the output"""
-    scale: LearnedScale | None = None
-    """the parameter that scales scores, if calls fix it"""
     given: tuple[SignatureParameter, ...] = ()
     """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
 

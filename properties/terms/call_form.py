@@ -186,52 +186,6 @@ class CacheConvention:
         return self.reset is not None or not self.argument
 
 
-class ScaleKind(StrEnum):
-    """How a learned number scales scores."""
-
-    FACTOR = "factor"
-    EXPONENT = "exponent"  # its exponential multiplies scores
-    DIVISOR = "divisor"
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedScale:
-    """A parameter that scales scores, for each head or for all, and is fixed in every module."""
-
-    path: str
-    kind: ScaleKind
-    power: float
-    """what scores are multiplied by, as a power of a head's width"""
-
-    @property
-    def compares_directions(self) -> bool:
-        """Whether queries and keys have length one, as in cosine attention."""
-        return self.power > 0
-
-    def find_number(self, head_dim: int) -> float:
-        """Return the number at which the parameter is fixed."""
-        factor = math.pow(head_dim, self.power)
-        match self.kind:
-            case ScaleKind.EXPONENT:
-                return math.log(factor)
-            case ScaleKind.DIVISOR:
-                return 1 / factor
-        return factor
-
-
-@dataclass(frozen=True, slots=True)
-class AddedPositions:
-    """A table of which a module adds a row to each token, as the equation does not.
-
-    Either the table is zeros in every module, or its numbers are made up, and are taken off the
-    tokens before every call, so that a module that adds them to its tokens computes the equation.
-    """
-
-    path: str
-    taken_off: bool = False
-    """whether the numbers are taken off the tokens"""
-
-
 @dataclass(frozen=True, slots=True)
 class CallForm:
     """The inputs of a call in order, and the places of the results among the returned values.
@@ -265,10 +219,6 @@ class CallForm:
     """the paths of norms of tokens that every call leaves out"""
     silenced: tuple[str, ...] = ()
     """the paths of the weights of feed-forwards, which are zeros in every module"""
-    positions: AddedPositions | None = None
-    """the positions that a module adds to its tokens"""
-    scale: LearnedScale | None = None
-    """the parameter that scales scores, if there is one"""
     context_argument: str | None = None
     """the argument that takes the context, if it is passed by name"""
     adds_tokens: bool = False
@@ -284,11 +234,6 @@ class CallForm:
     """whether the output is as wide as the tokens, which are wider than all heads together; only as
     many of its numbers as the heads give are compared"""
 
-    @property
-    def compares_directions(self) -> bool:
-        """Whether queries and keys have length one."""
-        return self.scale is not None and self.scale.compares_directions
-
     def to_meta(
         self,
         heads: int,
@@ -297,7 +242,6 @@ class CallForm:
         rotation: Mapping[str, object] = MappingProxyType({}),
         context_width: int = 0,
         width: int = 0,
-        head_dim: int = 1,
         sizes: Mapping[str, int] = MappingProxyType({}),
         output_width: int = 0,
     ) -> Mapping[str, object] | None:
@@ -306,7 +250,7 @@ class CallForm:
         A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
         into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
         that calls are given. A wider context than the tokens has a `context_width`. Lazy layers
-        take the `width` of the tokens. The number of a scale depends on `head_dim`. A method that
+        take the `width` of the tokens. A method that
         begins a sequence is given `sizes`. A wide output is cut to `output_width`.
         """
         if self == USUAL:
@@ -323,7 +267,6 @@ class CallForm:
         if cache := data["cache"]:
             takes = cache["reset_takes"] or {}
             cache["reset_takes"] = {n: sizes.get(kind, kind) for n, kind in takes.items()}
-        data["scale"] = self.scale and [self.scale.path, self.scale.find_number(head_dim)]
         return {**data, "heads": heads, **passed, **shared, **tables, **wide, **first}
 
 

@@ -71,10 +71,6 @@ class CallHooks:
     """the paths of layers of a module that every call leaves out"""
     silenced: Sequence[str] = ()
     """the paths of weights of a module that are zeros"""
-    positions: Mapping[str, Any] | None = None
-    """the table of which a module adds rows to its tokens"""
-    scale: tuple[str, float] | None = None
-    """the path of a parameter that scales scores, and the number at which it is fixed"""
     context_argument: str | None = None
     """the argument that takes the context, if it is passed by name"""
     adds_tokens: bool = False
@@ -94,11 +90,6 @@ class CallHooks:
             module.set_submodule(path, nn.Identity())
         for path in self.silenced:
             fix_tensor(module, path, torch.zeros_like)
-        if self.positions is not None:
-            path, drawn = self.positions["path"], self.positions["taken_off"]
-            fix_tensor(module, path, draw_alike if drawn else torch.zeros_like)
-        if self.scale is not None:
-            fix_tensor(module, self.scale[0], torch.ones_like)
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
         if self.width:
@@ -129,7 +120,7 @@ class CallHooks:
         before = self._prepare(called, given[0], options)
         manner = options.get("manner")
         apart = options.get("apart", 1)
-        tokens, masks = self._take_positions_off(called, given[:apart]), given[apart:]
+        tokens, masks = given[:apart], given[apart:]
         own = self._order_axes(tokens[0])
         shared = [self._order_axes_of_keys(each) for each in tokens]
         roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
@@ -161,16 +152,13 @@ class CallHooks:
         return (*passed, *self.numbers), named
 
     def _prepare(self, called: Any, tokens: Tensor, options: Mapping[str, Any]) -> int:
-        """Set what a module keeps, and numbers that are fixed, before a call.
+        """Set what a module keeps before a call.
 
         Return how many tokens of the same sequence the module has seen and keeps.
         """
         before = options.get("cache") if self._keeps else None
         if before is None:
             self._begin(called, tokens, self.cache if "cache" in options else None)
-        if self.scale is not None:
-            path, number = self.scale  # in the dtype that the module has by now
-            set_tensor(called, path, lambda old: torch.full_like(old, number))
         return before or 0
 
     @property
@@ -190,13 +178,6 @@ class CallHooks:
                     setattr(module, self.forgets, None)
         for path in self.cleared:
             set_tensor(called, path, torch.zeros_like)
-
-    def _take_positions_off(self, called: Any, tokens: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        if self.positions is None or not self.positions["taken_off"]:
-            return tokens
-        rows = read_path(called, self.positions["path"])
-        rows = rows.reshape(rows.shape[-2:])
-        return tuple(each - rows[: each.shape[-2]].to(each) for each in tokens)
 
     def _list_given(self) -> Iterable[tuple[str, str]]:
         return (self.given or {}).items()
@@ -315,12 +296,6 @@ def fix_tensor(module: nn.Module, path: str, make: Callable[[Tensor], Tensor]) -
     holder, old = module.get_submodule(owner), read_path(module, path)
     delattr(holder, name)
     holder.register_buffer(name, make(old))
-
-
-def draw_alike(old: Tensor) -> Tensor:
-    """Return the same random numbers whenever a tensor has this shape."""
-    drawn = torch.randn(old.shape, generator=torch.Generator().manual_seed(1))
-    return drawn.to(old)
 
 
 def read_path(module: Any, path: str) -> Tensor:

@@ -14,12 +14,9 @@ from headcheck.grader.sandbox.worker.call_hooks import CallHooks
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.call_form import (
     USUAL,
-    AddedPositions,
     CallForm,
-    LearnedScale,
     MaskConvention,
     Polarity,
-    ScaleKind,
     TokenAxes,
 )
 from tests.grader.sandbox.runtimes import make_subject
@@ -325,58 +322,6 @@ def test_what_earlier_calls_left_is_forgotten_before_every_call() -> None:
     CallHooks(**json.decode(json.encode(form))).attach(module)
     x = torch.ones(1, 2, 3)
     assert torch.equal(module(x), module(x))
-
-
-# ------------------------------------------------------------------------------ positions
-
-
-class Placed(nn.Module):
-    """Adds a row of a table to each token."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(2 * T, D)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.table.weight[: x.shape[1]]
-
-
-@pytest.mark.parametrize("taken_off", [False, True])
-def test_a_table_of_positions_is_zeros_or_is_taken_off_the_tokens(taken_off: bool) -> None:
-    module = attach(Placed(), positions=AddedPositions("table.weight", taken_off))
-    torch.testing.assert_close(module(X), X)
-    assert not [*module.parameters()]
-    assert bool(module.table.weight.any()) == taken_off
-
-
-class Scaled(nn.Module):
-    """Multiplies tokens by a learned number."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.zeros(2, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale[0]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_learned_scale_is_fixed_in_the_dtype_of_the_module(dtype: torch.dtype) -> None:
-    module = Scaled()
-    form = CallForm(("x",), scale=LearnedScale("scale", ScaleKind.EXPONENT, 0.5))
-    sent = form.to_meta(2, head_dim=3)
-    assert sent is not None
-    CallHooks(**json.decode(json.encode(sent))).attach(module)
-    expected = X.to(dtype) * torch.tensor(3.0, dtype=torch.float64).sqrt().log().to(dtype)
-    torch.testing.assert_close(module.to(dtype)(X.to(dtype)), expected, rtol=0, atol=0)
-    assert not [*module.parameters()]
-
-
-@pytest.mark.parametrize(
-    ("kind", "number"), [(ScaleKind.FACTOR, 3.0), (ScaleKind.DIVISOR, 1 / 3.0)]
-)
-def test_the_number_of_a_scale_depends_on_its_kind(kind: ScaleKind, number: float) -> None:
-    assert LearnedScale("scale", kind, 0.5).find_number(9) == number
 
 
 @pytest.mark.parametrize("adds_tokens", [False, True])
