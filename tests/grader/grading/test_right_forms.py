@@ -10,30 +10,6 @@ if TYPE_CHECKING:
     from tests.grader.conftest import GradeAll, GradeText
 
 BATCHED = BY_SLUG["self_attention_v2"].solution.replace("keys.T", "keys.transpose(1, 2)")
-COSINES = """\
-import math
-import torch
-from torch import nn
-from torch.nn.functional import normalize
-
-
-class CosineAttention(nn.Module):
-    def __init__(self, d_model, n_heads, seq_len):
-        super().__init__()
-        self.n_heads = n_heads
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-        self.g = nn.Parameter(torch.full((n_heads, 1, 1), math.log2(seq_len ** 2 - seq_len)))
-
-    def forward(self, x):
-        q, k, v = (
-            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        q = normalize(q, dim=-1)
-        k = normalize(k, dim=-1)
-        scores = self.g * (q @ k.mT)
-        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-"""
 CAPPED = """\
 import math
 from dataclasses import dataclass, field
@@ -178,7 +154,6 @@ class TurnedAttention(nn.Module):
 
 FORMS = {
     "a batch": (BATCHED, "keys.shape[-1]", "keys.shape[1]"),
-    "no length of one": (COSINES, "k = normalize(k, dim=-1)", "k = normalize(k, dim=-2)"),
     "a batch for a kernel": (
         BATCHED.replace("queries @ keys.transpose(1, 2)", "torch.bmm(queries, keys.mT)"),
         " / keys.shape[-1] ** 0.5",
@@ -199,14 +174,6 @@ def test_it_is_right_and_its_mistake_is_told(grade_text: "GradeText", form: str)
     right, wrong = grade_text(source), grade_text(source.replace(old, new))
     assert (right.exercise, right.status) == ("attention", "passed")
     assert wrong.status == "failed"
-
-
-def test_of_directions_it_is_the_wrong_one_that_is_placed(grade_text: "GradeText") -> None:
-    """Once the queries were blamed, whose length is another one in the equation."""
-    wrong = COSINES.replace("k = normalize(k, dim=-1)", "k = normalize(k, dim=-2)")
-    place, line = grade_text(wrong).place, wrong[: wrong.index("k = normalize")].count("\n") + 1
-    assert place is not None and line in [each.line for each in place.lines]
-    assert line - 1 not in [each.line for each in place.lines], "the queries are right"
 
 
 SLOPES = """\
@@ -322,40 +289,3 @@ def test_if_it_is_wrong_it_is_judged_by_the_exercise(grade_all: "GradeAll") -> N
     wrong = MORE_LAYERS.replace("self.mix(torch.cat", "self.mix(-torch.cat")
     record = next(r for r in grade_all(wrong) if r.name == "MultiHeadAttentionWrapper")
     assert (record.exercise, record.status) == ("multi_head_wrapper", "failed")
-
-
-SINES = """\
-import math
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self, d_model, num_heads):
-        super().__init__()
-        self.h = num_heads
-        table, at = torch.zeros(500, d_model), torch.arange(500).unsqueeze(1)
-        speed = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
-        table[:, 0::2], table[:, 1::2] = torch.sin(at * speed), torch.cos(at * speed)
-        self.register_buffer("pe", table)
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x):
-        x = x + self.pe[: x.shape[1]]
-        q, k, v = (
-            layer(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return self.o((weights @ v).transpose(1, 2).flatten(2))
-"""
-
-
-@pytest.mark.parametrize(
-    ("power", "status"),
-    [("0.5", "passed"), pytest.param("1", "failed", marks=pytest.mark.whole)],
-)
-def test_a_class_that_can_be_built_for_even_widths_alone_is_judged_with_these(
-    power: str, status: str, grade_text: "GradeText"
-) -> None:
-    assert grade_text(SINES.replace("** 0.5", f"** {power}")).status == status
