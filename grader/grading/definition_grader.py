@@ -38,7 +38,6 @@ from headcheck.grader.grading.refusals import (
 from headcheck.grader.grading.repair import find_repair, find_stop, undoes_slip
 from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.ungraded import explain_load_error, record_ungraded
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.points import add_up, charge_repair
@@ -173,6 +172,9 @@ class DefinitionGrader:
             return excuse_precision(verdicts)
         if attempt.target.contract is None:
             return verdicts
+
+        # An answer in the form that its exercise asks for never needs this.
+        from headcheck.grader.grading.stated_form import check_stated_form
 
         plan = attempt.target.exercise.plan_cases(seed, device)
         return check_stated_form(live, live.harness.requested_contract, plan, verdicts)

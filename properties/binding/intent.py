@@ -47,6 +47,8 @@ def expects_causality(
     """Whether a class is meant to hide later tokens: its name says so, or it stores a triangle."""
     if signature.causal is not None:
         return signature.causal
+    if any(p.name == find_mask_name(signature.call) and not p.has_default for p in signature.call):
+        return False  # who calls it says what is hidden
     if CAUSAL_NAME.search(signature.name) or quote_causality(signature):
         return True
     if find_mask_name(signature.call) is not None:

@@ -21,7 +21,13 @@ from headcheck.properties.binding.followed_masks import (
 )
 from headcheck.properties.binding.matching import Observation, find_mistakes
 from headcheck.properties.contracts.contract import Capability, Returns
-from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
+from headcheck.properties.terms.call_form import (
+    CallForm,
+    MaskConvention,
+    MaskSource,
+    Polarity,
+    TokenAxes,
+)
 
 C = Capability
 ALMOST = 0.3
@@ -92,6 +98,7 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
     usual = () if bench.contract.has(C.CAUSAL) else MASK_CONVENTIONS[:4]
     of_keys = (replace(each, axes=2, keys_only=True) for each in MASK_CONVENTIONS[1:3])
     cut = (replace(each, axes=axes) for axes in (3, 4, 2) for each in usual)
+    ignored, changing = list[CallForm](), False
     for convention in (*list_mask_sources(name), *usual, *of_keys, *cut):
         taken = {"argument": form.mask.argument, "required": form.mask.required}
         own = replace(form, mask=replace(convention, **taken))
@@ -106,14 +113,21 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
             continue  # a mask beside another one may be of something else that is not given
         if _is_broken_by(results, keep, own.mask):
             return _read_as_showing_most(bench, own, keep)
-        if idle or follows(alone, own):
+        if idle:
+            ignored.append(own)
+            continue
+        changing = True
+        if follows(alone, own):
             return own
         stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
         seen = Observation(bench.x, stored, results[:1], keep)
         claimed = replace(claim_mask(bench, own).contract, returns=Returns.OUTPUT)
         if next(find_mistakes(claimed, bench.case, seen), None):
             return own
-    return None
+    # A class that heeds masks of another shape need not heed the first that it takes. Where tokens
+    # come first, masks may have their axes in this order, too.
+    unclear = changing or form.axes is TokenAxes.TOKENS_FIRST
+    return ignored[0] if ignored and not unclear else None
 
 
 def _find_misread_lengths(bench: Bench, form: CallForm, name: str) -> CallForm | None:

@@ -169,13 +169,13 @@ def test_lost_process_affects_no_other_property(
 
 def test_points_earned_before_the_timeout_are_kept(grade_notebook: "GradeNotebook") -> None:
     lost = SOMETIMES.format(then="time.sleep(60)")
-    [record] = grade_notebook(lost, limits=Limits(total_s=4)).values()
+    [record] = grade_notebook(lost, limits=Limits(total_s=9)).values()
     assert record.status == "timed_out" and record.error is None
     assert record.score > 0
     assert record.properties[0].status == "passed"
     assert {p.status for p in record.properties} <= {"passed", "timed_out", "not_asked"}
     late = next(p for p in record.properties if p.status == "timed_out")
-    assert "took more than 4 s in all" in late.message
+    assert "took more than 9 s in all" in late.message
 
 
 # ------------------------------------------------------------------------- determinism

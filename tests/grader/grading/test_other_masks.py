@@ -340,3 +340,58 @@ class Attention(nn.Module):
     record = grade_text(source)
     assert record.status != "passed" and "`np`" in str(record.properties)
     assert grade_text("import numpy as np" + source).status == "passed"
+
+
+CALLER = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class CausalAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x, attn_mask):
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)
+        )
+        alone = attn_mask is None
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=alone)
+        return self.out(y.transpose(1, 2).flatten(2))
+"""
+
+
+def test_who_must_pass_a_mask_says_what_it_hides(grade_text: "GradeText") -> None:
+    """Once such a class was said to show later tokens, since its name says that it is causal."""
+    assert grade_text(CALLER).status == "passed"
+    open_to_all = CALLER.replace("is_causal=alone", "is_causal=False").replace(
+        "mask)", "mask=None)"
+    )
+    assert grade_text(open_to_all).status == "failed"
+
+
+TOKENS_FIRST = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, h, attn_mask=None):
+        q, k, v = (layer(h).unflatten(-1, (self.heads, -1)) for layer in (self.q, self.k, self.v))
+        scores = torch.einsum("ibnd,jbnd->ijbn", q, k) / q.shape[-1] ** 0.5
+        if attn_mask is not None and attn_mask.dim() == 3:
+            scores = scores.masked_fill(attn_mask[..., None], -float("inf"))
+        return self.out(torch.einsum("ijbn,jbnd->ibnd", scores.softmax(1), v).flatten(2))
+"""
+
+
+def test_masks_of_another_order_of_axes_are_not_said_to_be_ignored(grade_text: "GradeText") -> None:
+    assert grade_text(TOKENS_FIRST).status == "passed"

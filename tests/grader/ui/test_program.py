@@ -149,8 +149,8 @@ def test_what_needs_no_torch_imports_none(arguments: list[str], tmp_path: Path) 
 
 
 OPEN_MODE = """
-claims continued_layers flow_binding layers masked_layers normed_alike observed_layers open_forms
-open_mode residuals stated_form stated_roles
+continued_layers flow_binding layer_claims layers masked_layers normed_alike observed_layers
+open_forms open_mode residuals stated_form stated_roles
 """
 ROOMS = (
     *("headcheck.properties.binding", "headcheck.grader.audit", "headcheck.grader.authoring"),
