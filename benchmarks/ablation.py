@@ -70,7 +70,7 @@ def settled(bench: Bench) -> Settled:
 OFF: dict[Callable[..., Any], str] = {
     settled: f"""
         {BINDING}settling: settle_width _settle_weights_option _settle_results _settle_window
-            settle_share settle_farthest settle_joining settle_mask settle_roles settle_bias_option
+            settle_share _settle_farthest settle_joining settle_mask settle_roles settle_bias_option
             settle_dropout settle_steadiness settle_sizes settle_lengths settle_cache
             _settle_gradients settle_output_width
         {BINDING}caches: _settle_masked_cache
