@@ -59,6 +59,7 @@ __all__ = [
     "show_grades",
     "show_report",
     "tell_damaged",
+    "tell_damaged_settings",
     "tell_waiting",
     "watch_file",
     "write_report",
@@ -182,6 +183,12 @@ def tell_waiting(count: int) -> None:
 def tell_damaged(count: int) -> None:
     """Say on standard error that stored verdicts cannot be read."""
     click.echo(f"headcheck: damaged verdicts in the store, graded again: {count}", err=True)
+
+
+def tell_damaged_settings(name: str) -> None:
+    """Say on standard error that nothing of a run's earlier settings applies any more."""
+    text = "the earlier settings are damaged; the seed, the deadlines and the groups are new"
+    click.echo(f"{name}: {text}, as this command says", err=True)
 
 
 def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:

@@ -83,6 +83,8 @@ def grade(
     `ahead` is a zygote that was started before. Raises SandboxError if submissions are neither
     confined nor trusted.
     """
+    if name in store.list_damaged_runs():
+        run.tell_damaged_settings(name)
     kept = policy or store.find_policy(name)
     planned = manifest.build_manifest(settings, attempts, feedback or FULL_FEEDBACK, kept)
     begin = store.resume if settings.seed.kind is SeedKind.SECRET else store.begin

@@ -208,8 +208,9 @@ class Store:
         return [each for each in map(_parse_run, self._load_runs()) if each is not None]
 
     def list_damaged_runs(self) -> list[str]:
-        """Return the names of the runs whose settings cannot be read."""
-        return [row.name for row in self._load_runs() if _parse_run(row) is None]
+        """Return the names whose newest run has settings that cannot be read."""
+        newest = {row.name: _parse_run(row) for row in self._load_runs()}
+        return [name for name, run in newest.items() if run is None]
 
     def _load_runs(self) -> Sequence[Any]:
         with self.engine.connect() as connection:

@@ -116,6 +116,9 @@ def test_a_run_with_damaged_settings_is_told_and_graded_again(
     assert told == "w: its settings are damaged; grade the class into it again\n"
     with open_store("c.db") as store, pytest.raises(CourseError, match=r"^w: the settings of this"):
         load_results(store, "w")
-    assert headcheck(*GRADE)[0] == headcheck("runs", *STORE)[0] == 0
+    assert "w: the earlier settings are damaged; the seed, the" in headcheck(*GRADE)[2]
+    code, listed, told = headcheck("runs", *STORE)
+    assert (code, [line.split()[1] for line in listed.splitlines()], told) == (0, ["v", "w"], "")
+    assert "damaged" not in headcheck(*GRADE)[2]
     with open_store("c.db") as store:
         assert {each.student for each in load_results(store, "w")} == {"ada", "bob"}

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 import headcheck
 from headcheck.exercises import BY_SLUG
@@ -13,27 +12,18 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.properties.terms.size_rules import BadSizes
 
 EXERCISE = BY_SLUG["self_attention_v2"]
+SCALED = " / keys.shape[-1] ** 0.5"
 
 
-class SelfAttention_v2(nn.Module):
-    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.W_query(x) @ self.W_key(x).mT / self.W_key.weight.shape[0] ** 0.5
-        weights: Tensor = torch.softmax(scores, dim=-1)
-        output: Tensor = weights @ self.W_value(x)
-        return output
+def load(source: str) -> type:
+    """The class that a source defines."""
+    defined: dict[str, type] = {}
+    exec(compile(source, "answer.py", "exec"), defined)
+    return defined[EXERCISE.contract.name]
 
 
-class Unscaled(SelfAttention_v2):
-    def forward(self, x: Tensor) -> Tensor:
-        weights: Tensor = torch.softmax(self.W_query(x) @ self.W_key(x).mT, dim=-1)
-        output: Tensor = weights @ self.W_value(x)
-        return output
+RIGHT = load(EXERCISE.solution)
+UNSCALED = load(EXERCISE.solution.replace(SCALED, ""))
 
 
 def test_every_name_is_there_and_no_other() -> None:
@@ -49,14 +39,14 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
 
 
 def test_a_right_class_passes() -> None:
-    found = headcheck.verify(SelfAttention_v2, EXERCISE.contract, sizes="tokens<=8")
+    found = headcheck.verify(RIGHT, EXERCISE.contract, sizes="tokens<=8")
     assert found.passed and found.failures == {} and found.tried > 50
     assert str(found) == f"{found.tried} tried, 0 failed, {len(found.skipped)} skipped"
 
 
 def test_a_wrong_class_fails_and_says_where() -> None:
     path = f"exercises/{EXERCISE.slug}/contract.toml"
-    found = headcheck.verify(Unscaled, path)
+    found = headcheck.verify(UNSCALED, path)
     assert not found.passed
     message = found.failures["the_scores_are_divided_by_the_root_of_the_head_size[cpu-float64]"]
     assert "as if scaled by 1" in message and message in str(found)
@@ -64,13 +54,13 @@ def test_a_wrong_class_fails_and_says_where() -> None:
 
 def test_what_cannot_be_read_is_told() -> None:
     with pytest.raises(BadContract, match="nowhere"):
-        headcheck.verify(SelfAttention_v2, "nowhere.toml")
+        headcheck.verify(RIGHT, "nowhere.toml")
     with pytest.raises(BadSizes):
-        headcheck.verify(SelfAttention_v2, EXERCISE.contract, sizes="tokens<=none")
+        headcheck.verify(RIGHT, EXERCISE.contract, sizes="tokens<=none")
 
 
 def test_what_is_never_tried_does_not_pass() -> None:
-    found = headcheck.verify(SelfAttention_v2, EXERCISE.contract, devices=["cuda"])
+    found = headcheck.verify(RIGHT, EXERCISE.contract, devices=["cuda"])
     if torch.cuda.is_available():
         assert found.passed
     else:
