@@ -24,9 +24,9 @@ from headcheck.properties.binding.nearest import (
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, LATENT, name_other_kind
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.binding.settling import settle
+from headcheck.properties.binding.settling import WINDOW, settle
 from headcheck.properties.binding.sizing import find_free_widths
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.signatures.vocabulary import POSITION_BIAS
@@ -108,7 +108,13 @@ def bind(
     if match is None and kind in ("", *JUDGED_IN_PART):
         search, match = _explain(search, explain) or (search, None)
     if match is not None and _lies_in_what_is_given(search.signature, match):
-        return NotBound("the attention is what it is given", paths=frozenset(search.paths))
+        return NotBound(
+            "the attention module is an argument of this class", paths=frozenset(search.paths)
+        )
+    if match is not None and _may_see_a_window(match):
+        return NotBound(
+            "a window on both sides of a token: not judged", paths=frozenset(search.paths)
+        )
     if match is None or (not search.probes and search.lacks_import):
         return _describe_search(search, kind)
     return _settle(search, match)
@@ -188,6 +194,17 @@ def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:
     places = tuple(f"{maker.attribute}." for maker in signature.makers)
     queries = (m.path for m in match.contract.mappings if "W_q" in m.holds)
     return bool(places) and any(path.startswith(places) for path in queries)
+
+
+def _may_see_a_window(match: Match) -> bool:
+    """Whether a window on both sides may be what looks like a mistake.
+
+    An argument that names a window was taken for the longest length of a class that is not causal.
+    """
+    every = (each for a in match.contract.arguments for each in (a, *a.fields))
+    named = any(a.quantity == "context_length" and WINDOW.search(a.name) for a in every)
+    wrong = bool(match.mistakes) or match.inexact
+    return wrong and named and not match.contract.has(Capability.CAUSAL)
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:

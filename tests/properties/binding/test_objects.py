@@ -116,7 +116,7 @@ class Around(nn.Module):
 """
     found = bind_source(make() + around, "Around")
     assert isinstance(found, NotBound)
-    assert found.tried == "the attention is what it is given"
+    assert found.tried == "the attention module is an argument of this class"
 
 
 CACHE = """
