@@ -107,14 +107,11 @@ def bind(
     kind = name_other_kind(search.signature, search.paths)
     if match is None and kind in ("", *JUDGED_IN_PART):
         search, match = _explain(search, explain) or (search, None)
+    paths = frozenset(search.paths)
     if match is not None and _lies_in_what_is_given(search.signature, match):
-        return NotBound(
-            "the attention module is an argument of this class", paths=frozenset(search.paths)
-        )
+        return NotBound("the attention module is an argument of this class", paths=paths)
     if match is not None and _may_see_a_window(match):
-        return NotBound(
-            "a window on both sides of a token: not judged", paths=frozenset(search.paths)
-        )
+        return NotBound("a window on both sides of a token: not judged", paths=paths)
     if match is None or (not search.probes and search.lacks_import):
         return _describe_search(search, kind)
     return _settle(search, match)

@@ -54,8 +54,8 @@ class RowGradients:
 
 def _weighs_values(contract: Contract, alone: Stored) -> bool:
     """Whether of a token alone all values count, and neither queries nor keys."""
-    if "W_v" not in alone:
-        return True
+    if "W_v" not in alone or not any(bool(t.any()) for t in alone.values()):
+        return True  # values may be detached, which is a mistake to be told
     values = alone["W_v"].norm(dim=1)
     others = [alone[name] for name in ("W_q", "W_k") if name in alone]
     idle = all(bool(each.norm() <= RELATIVE * values.max()) for each in others)

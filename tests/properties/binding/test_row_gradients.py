@@ -69,3 +69,15 @@ def test_a_class_that_refuses_a_token_alone_is_found_by_its_queries() -> None:
     assert read.allow(match.contract, match.sizes.case)
     assert not read.allow(rename(match.contract, EXCHANGED), match.sizes.case)
     assert read.allow(rename(match.contract, VALUES_FIRST), match.sizes.case)
+
+
+def test_detached_values_contradict_nothing() -> None:
+    """What is detached is a mistake in gradients, which is told of a class that is recognised."""
+    detached = SINGLE.replace("softmax(-1) @ b)", "softmax(-1) @ b.detach())")
+    detached = detached.replace("        assert x.shape[1] > 1\n", "")
+    assert "detach" in detached and "assert" not in detached
+    search, match = find_explanation(BindingSearch(*open_class(detached, "Attention")))
+    assert match is not None and (match.mistakes, match.inexact) == ((), False)
+    read = search.probes[0].row_gradients
+    assert read is not None and read.alone is not None
+    assert read.allow(match.contract, match.sizes.case)
