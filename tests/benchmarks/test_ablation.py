@@ -5,7 +5,7 @@ from importlib import import_module
 from benchmarks import ablation
 from tests.forms.bank import FOLDER
 
-WINDOW = FOLDER / "classes" / "112_sliding_window.py"
+MASKED = FOLDER / "classes" / "054_encoder_mha.py"
 
 
 def test_every_mechanism_is_there() -> None:
@@ -14,7 +14,9 @@ def test_every_mechanism_is_there() -> None:
 
 
 def test_what_decides_a_file_is_told() -> None:
-    names, lines = ablation.compare(WINDOW, ["_settle_window", "_take_one"])
-    assert names == ["_settle_window"]
-    assert [name for name, _ in lines] in ([], ["_settle_window"])
+    names, lines = ablation.compare(MASKED, ["find_unfollowed", "_take_one"])
+    assert names == ["find_unfollowed"]
+    [(name, line)] = lines
+    assert name == "find_unfollowed"
+    assert line.startswith("054_encoder_mha.py: MultiHeadAttention failed ") and " → " in line
     assert ablation.describe((("A", "passed", 1.0),)) == "A passed 100%"
