@@ -111,17 +111,37 @@ def build_table(key: MistakeKey) -> MistakeTable:
     """Evaluate every candidate on the input of the key."""
     evaluator = MemoisedEvaluator(key.inputs, key.base)
     candidates = tuple(_iter_pairs(evaluator, key) if key.pairs else _iter_singles(key))
-    answers: dict[Shapes, tuple[list[int], list[Tensor]]] = {}
-    for index, (_, overrides) in enumerate(candidates):
-        for answer in _iter_outputs(evaluator, key.base, overrides):
-            owners, rows = answers.setdefault(_get_shapes(answer), ([], []))
-            owners.append(index)
-            rows.append(_flatten(answer))
+    found: dict[Shapes, tuple[list[Tensor], list[Tensor]]] = {}
+    every = [(index, overrides) for index, (_, overrides) in enumerate(candidates)]
+    undefined = set(_collect_rows(evaluator, every, found))
+    # Where an answer has NaN, the candidate's answers with NaN workarounds are rows, too.
+    with_nan = (each for each in every if each[0] in undefined)
+    _collect_rows(
+        evaluator, [(i, way) for i, each in with_nan for way in iter_nan_workarounds(each)], found
+    )
     stacked = {
-        shapes: (torch.tensor(owners), torch.stack(rows))
-        for shapes, (owners, rows) in answers.items()
+        shapes: (torch.cat(owners), torch.cat(rows)) for shapes, (owners, rows) in found.items()
     }
     return MistakeTable(candidates, stacked)
+
+
+def _collect_rows(
+    evaluator: MemoisedEvaluator,
+    every: Sequence[tuple[int, StepOverrides]],
+    found: dict[Shapes, tuple[list[Tensor], list[Tensor]]],
+) -> list[int]:
+    """Add the answers with these overrides, and their owners; return who has NaN or infinity."""
+    owner_of = torch.tensor([owner for owner, _ in every])
+    undefined: list[int] = []
+    for indices, answer in evaluator.evaluate_all([overrides for _, overrides in every]):
+        owners = owner_of[indices]
+        rows = torch.cat([t.detach().flatten(1).to(torch.float64) for t in answer], dim=1)
+        shapes = tuple(tuple(t.shape[1:]) for t in answer)
+        of_shape = found.setdefault(shapes, ([], []))
+        of_shape[0].append(owners)
+        of_shape[1].append(rows)
+        undefined += owners[~rows.isfinite().all(1)].tolist()
+    return undefined
 
 
 def _iter_singles(key: MistakeKey) -> Iterator[Candidate]:
@@ -149,25 +169,11 @@ def _has_effect(evaluator: MemoisedEvaluator, overrides: StepOverrides, correct:
     return state is None or not all(map(torch.equal, state.answer, correct))
 
 
-def _iter_outputs(
-    evaluator: MemoisedEvaluator, base: Pipeline, overrides: StepOverrides
-) -> Iterator[Outputs]:
-    """Yield the answer with these overrides and, if it has NaN, those with NaN workarounds."""
-    state = evaluator.evaluate_with(overrides)
-    if state is None:
-        return
-    yield state.answer
-    if not is_finite(state.answer):
-        for pipeline in apply_nan_workarounds(base, overrides):
-            if (state := evaluator.evaluate(pipeline)) is not None:
-                yield state.answer
-
-
-def apply_nan_workarounds(base: Pipeline, overrides: StepOverrides) -> Iterator[Pipeline]:
-    """Yield the pipeline with these overrides and a NaN workaround in another step."""
+def iter_nan_workarounds(overrides: StepOverrides) -> Iterator[StepOverrides]:
+    """Yield these overrides with a NaN workaround in another step."""
     for workaround in NAN_WORKAROUNDS:
         if not workaround.keys() & overrides.keys():
-            yield base.override({**overrides, **workaround})
+            yield {**overrides, **workaround}
 
 
 def is_finite(answer: Iterable[Tensor]) -> bool:

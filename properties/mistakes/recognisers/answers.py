@@ -26,7 +26,7 @@ import torch
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import EQUATION, Mistake
-from headcheck.properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
+from headcheck.properties.mistakes.mistake_table import Mistakes, is_finite, iter_nan_workarounds
 from headcheck.properties.mistakes.pipeline import Pipeline, StepOverrides
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.samples import (
@@ -177,4 +177,5 @@ def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iter
         yield pipeline
     # Even if there is no NaN here, there may be some on other samples.
     if explains or not is_finite(state.answer):
-        yield from filter(sample.is_explained_by, apply_nan_workarounds(sample.base, overrides))
+        ways = map(sample.base.override, iter_nan_workarounds(overrides))
+        yield from filter(sample.is_explained_by, ways)

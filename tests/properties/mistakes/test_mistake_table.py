@@ -13,8 +13,8 @@ from headcheck.properties.mistakes.mistake_table import (
     Candidate,
     MistakeKey,
     MistakeTable,
-    apply_nan_workarounds,
     build_table,
+    iter_nan_workarounds,
     make_key,
 )
 from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs, StepOverrides
@@ -45,7 +45,7 @@ def one_by_one(asked: Sample, candidates: tuple[Candidate, ...]) -> list[Candida
         (names, change)
         for names, change in candidates
         if asked.is_explained_by(CORRECT.override(change))
-        or any(map(asked.is_explained_by, apply_nan_workarounds(CORRECT, change)))
+        or any(asked.is_explained_by(CORRECT.override(way)) for way in iter_nan_workarounds(change))
     ]
 
 
@@ -85,7 +85,7 @@ def test_answer_of_a_non_finite_mistake_is_near() -> None:
         steps = evaluator.evaluate(CORRECT.override(change))
         if steps is None or all(bool(t.isfinite().all()) for t in steps.answer):
             continue
-        for pipeline in apply_nan_workarounds(CORRECT, change):
+        for pipeline in map(CORRECT.override, iter_nan_workarounds(change)):
             after = evaluator.evaluate(pipeline)
             if after is not None and after.answer[0].isfinite().any():
                 assert candidate in list(sample(after.answer).find_candidates(KNOWN, pairs=False))
