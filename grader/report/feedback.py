@@ -29,7 +29,7 @@ from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import NOT_FAILED, UNKNOWN, Status
 
 NOT_TRIED_PREFIX = "Not tried, because this check did not pass: "
-WITHHELD_REASON = "a check on which this rests did not pass"
+WITHHELD_REASON = "a check on which this one depends did not pass"
 STATIC_NOTE_KINDS = (
     "defined_twice",
     "exchanged_names",

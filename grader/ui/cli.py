@@ -206,10 +206,10 @@ def check(
     trusted: bool,
     **options: Any,
 ) -> None:
-    """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet.
+    """Check one file while working on it. The exit code is 0 if all passed, 1 if not.
 
-    A course file says what it will be graded by, and the most that is told.
-    With --watch it is that of the last check; Ctrl-C ends it.
+    A course file sets the points, and the most that is shown. With --watch the exit code is that of
+    the last check; Ctrl-C ends it.
     """
     from headcheck.grader.grading.infer import refuse_slug
 

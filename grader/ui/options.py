@@ -21,7 +21,7 @@ SEED_RANGE = click.IntRange(0, 2**63 - 1)
 exercise_option = click.option(
     "--exercise",
     metavar="SLUG|FOLDER",
-    help="The exercise, or the folder of your own. By default names and signatures tell.",
+    help="The exercise, or the folder of your own. By default, names and signatures decide.",
 )
 format_option = click.option(
     "--format",

@@ -113,11 +113,11 @@ def render_page() -> str:
 
 
 def _iter_lines(bugs: Iterable[Bug]) -> Iterator[str]:
-    yield "| road | tries |"
+    yield "| checked by | tries |"
     yield "|---|---|"
     yield from (f"| {road} | {tries} |" for road, tries in ROADS.items())
     yield ""
-    yield "| promised | not kept in | answer | property | road |"
+    yield "| promise | broken in | answer | property | checked by |"
     yield "|---|---|---|---|---|"
     for bug in bugs:
         issues = (
