@@ -1,5 +1,6 @@
 """What every test runs under: one torch thread, checked shapes, a Hypothesis profile."""
 
+import gc
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,9 @@ WHERE_CHECKED = [Path(__file__).parent / name for name in ("reference", "propert
 # Before any operation: the thread pool that one starts would outlive the call, and a process
 # with threads cannot be forked safely.
 torch.set_num_threads(1)
+
+# Collecting makes thousands of tests and hardly any garbage, which takes long to look for.
+gc.disable()
 
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile(
@@ -66,6 +70,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
     path = collection_path.relative_to(Path(__file__).parents[1]).as_posix()
     return None if path in choose_for_change() else True
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
