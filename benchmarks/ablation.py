@@ -84,7 +84,6 @@ OFF: dict[Callable[..., Any], str] = {
         {BINDING}nearest: share_among_heads
         {GRADING}open_mode: match_by_name match_by_flow observe_layer
         {GRADING}observed_layers: judge_masked judge_continued find_lost_tokens
-        {GRADING}open_forms: _switch_causality_on give_context
     """,
     lambda *_: "": f"""
         {BINDING}binding: name_other_kind find_fault
@@ -92,13 +91,12 @@ OFF: dict[Callable[..., Any], str] = {
         {BINDING}dropping: quote_shared_dropout
     """,
     lambda *_: []: f"""
-        {GRADING}open_forms: _list_other_masks
+        {GRADING}several_masks: _list_other_masks
     """,
     lambda *_: False: f"""
         {BINDING}binding: _may_be_unscaled _lies_in_what_is_given
     """,
     lambda signature, _: signature: f"{BINDING}binding: _name_defaults",
-    lambda _subject, _signature, layer: layer: f"{GRADING}open_mode: observe_with_options",
 }
 """what the functions of a module return where they are switched off"""
 MECHANISMS = tuple(

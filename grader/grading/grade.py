@@ -273,10 +273,10 @@ class _Grading:
         self, signature: Signature, binding: "Binding", known: SubmissionRecord | None = None
     ) -> SubmissionRecord | None:
         """Return the record of a class by the form with which it loses most."""
-        from headcheck.grader.grading.open_forms import FormJudge
+        from headcheck.grader.grading.several_masks import MaskJudge
 
         grade = functools.partial(self._grade, follow_ups=FOLLOW_UPS)
-        record = FormJudge(grade, self._recognise_alone).judge(signature, binding, known)
+        record = MaskJudge(grade, self._recognise_alone).judge(signature, binding, known)
         self.unrecognised.pop(signature.name, None)  # it is judged in some form
         return record
 

@@ -74,9 +74,8 @@ class LayerJudge:
                 ground = grounds.BLOCK if code.name in judged else grounds.UNKNOWN
                 said = grounds.KIND.say(kind) if kind else ground.say()
                 said = grounds.AROUND.say(around) if around else said
-                said_first = [said] * (bool(around) or not layer.optional)
                 given = self.session, self.submission, code.name, claims
-                records.append(record_findings(*given, [*said_first, *layer.remarks], began))
+                records.append(record_findings(*given, [said, *layer.remarks], began))
                 wrong |= set() if right else {code.name}
         return records[:MAX_RECORDS]
 

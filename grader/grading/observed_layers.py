@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from headcheck.grader.grading.residuals import find_lost_tokens
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS
 from headcheck.properties.binding.building import build_all
 from headcheck.properties.binding.constructors import iter_suggested
-from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.counting import count, join_words
@@ -82,8 +81,6 @@ class ObservedLayer:
     remarks: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = CLAIMS
     """what is claimed of it: of a layer that takes a mask or a cache, what these do, too"""
-    optional: bool = False
-    """whether an option was switched on for it"""
 
 
 def observe_layer(
@@ -132,21 +129,6 @@ def call_and_observe(subject: Subject, signature: Signature) -> ObservedLayer | 
     every = build_all(subject, signature, ways.failures, iter_suggested)
     called = (probe for built in every for probe in ways.iter_probes(built))
     return observe_layer(subject, called, signature)
-
-
-def observe_with_options(
-    subject: Subject, signature: Signature, layer: ObservedLayer
-) -> ObservedLayer:
-    """Return what a class shows with the first option on with which something is wrong.
-
-    It shows what it shows without options, if nothing is wrong with any.
-    """
-    for option, own in iter_switched_on(signature):
-        switched = call_and_observe(subject, own)
-        if switched is not None and (switched.breaches or {*switched.unread} - {*layer.unread}):
-            said = (*layer.remarks, f"judged with `{option}=True`, too, and this is wrong")
-            return replace(switched, remarks=said, optional=True)
-    return layer
 
 
 def _is_of_torch(flow: Flow, number: int) -> bool:

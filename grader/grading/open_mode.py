@@ -12,7 +12,6 @@ from headcheck.grader.grading.observed_layers import (
     ObservedLayer,
     call_and_observe,
     observe_layer,
-    observe_with_options,
 )
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import describe_other_weights
@@ -26,7 +25,6 @@ from headcheck.properties.binding.describe import (
     describe_intent,
     list_assumptions,
 )
-from headcheck.properties.binding.explaining import iter_switched_on
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
@@ -77,38 +75,20 @@ def recognise(
         session.load(signature.name)
         signature = signature if settings.roles is None else settings.roles.add_to(signature)
         subject = ChannelSubject(session)
-        found = _bind(subject, signature)
+        found = bind(subject, signature, (match_by_name, match_by_flow))
         layer: ObservedLayer | None = None
         with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
             if isinstance(found, NotBound):
                 layer = observe_layer(subject, found.probes, signature)
             else:
                 layer = _observe_beside(subject, signature, found.contract.call_form)
-            if layer is not None and not layer.breaches:
-                layer = observe_with_options(subject, signature, layer)
         return found, layer
 
 
-def _bind(subject: Subject, signature: Signature) -> Binding | NotBound:
-    """Return the binding of a class, with an option on if every call raises without it."""
-    ways = match_by_name, match_by_flow
-    found = bind(subject, signature, ways)
-    if isinstance(found, NotBound) and not found.probes:
-        for option, own in iter_switched_on(signature):
-            again = bind(subject, own, ways)
-            if isinstance(again, Binding):
-                said = f"judged with `{option}=True`: without it, no call returned"
-                return replace(again, remarks=(*again.remarks, said))
-    return found
-
-
 def _observe_beside(subject: Subject, signature: Signature, form: CallForm) -> ObservedLayer | None:
-    """Return what is seen of a class beside its attention: of a layer, or of one with options."""
+    """Return what is seen of a layer beside its attention; None of a class that is no layer."""
     is_layer = bool(form.silenced) or form.adds_tokens or form.joins_queries
-    if not is_layer and next(iter_switched_on(signature), None) is None:
-        return None
-    seen = call_and_observe(subject, signature)
-    return seen if seen is None or is_layer or not seen.breaches else None
+    return call_and_observe(subject, signature) if is_layer else None
 
 
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:

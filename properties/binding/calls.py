@@ -197,28 +197,6 @@ def _list_words(name: str) -> list[str]:
     return [word for word in name.lower().split("_") if word and word not in COMMON_WORDS]
 
 
-def give_context(signature: Signature) -> tuple[str, Signature] | None:
-    """Return an optional argument that takes a context, and the signature that requires it.
-
-    Of the masks, those of this context are kept. All are passed by name. None without such an
-    argument, or if it comes first after the tokens: then it is known already.
-    """
-    others = set_given_aside(signature).call[2:]
-    optional = (p for p in others if p.has_default and p.default is None)
-    context = next((p for p in optional if guess_role(p.name) == "context"), None)
-    if context is None or list_given(context.name):
-        return None
-    words = {*_list_words(context.name)}
-    masks = [n for n in list_mask_names(signature.call) if words & {*_list_words(n)}]
-    kept = (p for p in signature.call if p.name in masks)
-    call = (
-        *(p for p in signature.call if not p.has_default),
-        replace(context, has_default=False, by_name=True),
-        *(replace(p, by_name=True) for p in kept),
-    )
-    return context.name, replace(signature, call=call, causal=False)
-
-
 def keep_one_mask(signature: Signature, name: str) -> Signature:
     """Return the signature without its other masks; the one that is left is passed by name.
 

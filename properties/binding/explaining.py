@@ -75,7 +75,7 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
 
     As of GPT-2's attention, whose `scale=False` is for those who ask for nothing else.
     """
-    for _, own in iter_switched_on(search.signature):
+    for own in _iter_switched_on(search.signature):
         switched = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
         match = find_certain(switched)
         if match is not None and not is_wrong(match):
@@ -83,7 +83,7 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
     return None
 
 
-def iter_switched_on(signature: Signature) -> Iterator[tuple[str, Signature]]:
+def _iter_switched_on(signature: Signature) -> Iterator[Signature]:
     """Yield the options of a class that are off, each with the signature that has it on.
 
     They are arguments of its constructor, or fields of its config.
@@ -99,7 +99,7 @@ def iter_switched_on(signature: Signature) -> Iterator[tuple[str, Signature]]:
         if p.default is False
     ]
     every = (way for way in (*arguments, *fields) if not KERNELS.search(way[0]))
-    yield from itertools.islice(every, MAX_OPTIONS)
+    yield from (own for _, own in itertools.islice(every, MAX_OPTIONS))
 
 
 def _require(

@@ -91,18 +91,6 @@ WIDTHS = Ground(
     "it has an argument for each width, and is judged at widths that differ",
     statuses="failed, crashed",
 )
-OPTION = Ground(
-    Basis.SAID,
-    "It is wrong with an option on that hides later tokens.",
-    "judged with `{}=True`, too",
-    statuses="failed, crashed",
-)
-CONTEXT = Ground(
-    Basis.SAID,
-    "It is wrong with the context that its calls may take.",
-    "judged with a context in `{}`, too",
-    statuses="failed, crashed",
-)
 MASKS = Ground(
     Basis.SAID,
     "One of its masks is not followed.",
@@ -135,7 +123,7 @@ KIND = Ground(
 )
 GROUNDS = (
     COMPUTES, FLOWS, RAISES, LATER, POLARITY, NUMBERS, SIDES, SHARING, UNSHARED,
-    WIDTHS, OPTION, CONTEXT, MASKS, AROUND, BLOCK, UNKNOWN, KIND,
+    WIDTHS, MASKS, AROUND, BLOCK, UNKNOWN, KIND,
 )  # fmt: skip
 
 

@@ -78,18 +78,6 @@ PAIRS: dict[Ground, tuple[str, str]] = {
         make(call="x, context", inputs="x, context, context"),
         make(call="x, context", inputs="context, x, x"),
     ),
-    grounds.OPTION: (
-        make(
-            takes="dim, heads, causal=False",
-            init="self.hide = causal",
-            mask=f"if self.hide:\n    {HIDE}",
-        ),
-        make(
-            takes="dim, heads, causal=False",
-            init="self.hide = causal",
-            mask=f"if self.hide:\n    {HIDE.replace('tril()', 'tril(1)')}",
-        ),
-    ),
     grounds.AROUND: (
         make() + BLOCK.format("self.norm(x)"),
         make() + BLOCK.format("x"),
@@ -100,9 +88,8 @@ ELSEWHERE = {
     grounds.FLOWS: "test_flow_binding",
     grounds.NUMBERS: "test_other_masks", grounds.SHARING: "test_sharing_and_roles",
     grounds.UNSHARED: "test_sharing_and_roles", grounds.WIDTHS: "test_open_mode",
-    grounds.CONTEXT: "test_open_forms", grounds.MASKS: "test_other_masks",
-    grounds.BLOCK: "test_own_blocks", grounds.UNKNOWN: "test_layers",
-    grounds.KIND: "test_other_kinds",
+    grounds.MASKS: "test_other_masks", grounds.BLOCK: "test_own_blocks",
+    grounds.UNKNOWN: "test_layers", grounds.KIND: "test_other_kinds",
 }  # fmt: skip
 """the modules with right and wrong classes of the other grounds"""
 

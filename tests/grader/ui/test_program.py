@@ -150,7 +150,7 @@ def test_what_needs_no_torch_imports_none(arguments: list[str], tmp_path: Path) 
 
 OPEN_MODE = """
 continued_layers flow_binding layer_claims layers masked_layers normed_alike observed_layers
-open_forms open_mode residuals stated_form stated_roles
+open_mode residuals several_masks stated_form stated_roles
 """
 ROOMS = (
     *("headcheck.properties.binding", "headcheck.grader.audit", "headcheck.grader.authoring"),
