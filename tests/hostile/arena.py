@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import headcheck
-from tests.hostile.corpus import FOLDER, GOOD, QUICK, Attack
+from tests.hostile.corpus import QUICK, Attack, read_twin
 from tests.hostile.listeners import Listeners
 from tests.hostile.users import NOBODY, build_user_options, find_interpreter
 
@@ -205,15 +205,14 @@ class Arena:
             **self.listeners.placeholders,
         }
 
-    def fill_placeholders(self, path: Path, token: str) -> str:
+    def fill_placeholders(self, source: str, token: str) -> str:
         """The source of an attack with its marks filled in."""
-        text = path.read_text("utf-8")
         for mark, value in self.build_placeholders(token).items():
-            text = text.replace(mark, value)
-        return text
+            source = source.replace(mark, value)
+        return source
 
     def grade(
-        self, path: Path, limits: Mapping[str, float] = QUICK, token: str = ""
+        self, source: str, limits: Mapping[str, float] = QUICK, token: str = ""
     ) -> dict[str, Any]:
         """What the grader answers about a submission whose marks are filled in.
 
@@ -221,8 +220,8 @@ class Arena:
         """
         with tempfile.TemporaryDirectory(prefix="headcheck-in-") as folder:
             Path(folder).chmod(0o755)
-            handed_in = Path(folder, f"{path.stem}.py")
-            handed_in.write_text(self.fill_placeholders(path, token), "utf-8")
+            handed_in = Path(folder, "submission.py")
+            handed_in.write_text(self.fill_placeholders(source, token), "utf-8")
             reply = self.ask(op="grade", path=str(handed_in), limits=dict(limits))
         if "fault" in reply:
             raise SandboxBroken(f"the sandbox broke: {reply['fault']}")
@@ -231,7 +230,7 @@ class Arena:
     def get_honest_score(self, twin: str) -> float:
         """What an answer with the same faults gets that hides none of them. Raises Gone, Broken."""
         if twin not in self.honest_scores:
-            [record] = self.grade(FOLDER / "twins" / f"{twin}.py")["records"]
+            [record] = self.grade(read_twin(twin))["records"]
             self.honest_scores[twin] = record["score"]
         return self.honest_scores[twin]
 
@@ -243,7 +242,7 @@ class Arena:
         won: list[str] = []
         try:
             for _ in range(attack.times):
-                reply = self.grade(attack.path, attack.limits, token)
+                reply = self.grade(attack.source, attack.limits, token)
                 won += self.check_record(reply, attack) + self.check_side_effects(reply, token)
             won += self.check_next_submission()
         except (GraderGone, SandboxBroken) as gone:
@@ -303,7 +302,7 @@ class Arena:
 
     def check_next_submission(self) -> list[str]:
         """What is wrong with how a good submission is judged afterwards. Raises Gone, Broken."""
-        record = self.grade(GOOD)["records"][0]
+        record = self.grade(read_twin("right"))["records"][0]
         if record["status"] == "passed" and record["score"] == record["max_score"]:
             return []
         return [f"the next good submission {record['status']}: {join_messages(record)[:300]}"]

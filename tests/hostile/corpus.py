@@ -6,6 +6,12 @@ wrong where the attack is after points, so that every point above those of the s
 without an attack is a forged one. Besides what stands here, every attack is held to the witnesses
 of `arena.py`.
 
+A file of `attacks/` holds only what its attack adds to its twin, an honest answer of `twins/`: a
+function `attack`, which is called before every answer and returns what it won; a function `answer`,
+which is given the input and the output and returns something in place of the output; or, where that
+is not enough, a class `MultiHeadAttention` derived from `Twin`. `sockets` yields the descriptors
+that lead to somebody.
+
 The source of an attack names what it is up against by marks that `arena.py` fills in:
 
     @won@ @token@     to be said on success; part of every name it leaves behind
@@ -19,6 +25,7 @@ the top of its file. `test_targets.py` checks that they, and all else that it na
 """
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +33,6 @@ from pathlib import Path
 from headcheck.properties.violations.violation import Status
 
 FOLDER = Path(__file__).parent
-GOOD = FOLDER / "twins" / "right.py"
 PASSED = frozenset({Status.PASSED})
 FAILED = frozenset({Status.FAILED})
 CRASHED = frozenset({Status.CRASHED})
@@ -34,12 +40,42 @@ TIMED_OUT = frozenset({Status.TIMED_OUT})
 NO_MEMORY = frozenset({Status.OUT_OF_MEMORY, Status.CRASHED})
 NOT_PASSED = FAILED | CRASHED | TIMED_OUT | NO_MEMORY
 
+BEFORE = """
+import os
+import stat
+
+def attack():
+    pass
+
+def answer(x, out):
+    return out
+
+def sockets():
+    for fd in range(64):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                yield fd
+        except OSError:
+            pass
+"""
+CALLING = """
+class MultiHeadAttention(Twin):
+    def forward(self, x):
+        if won := attack():
+            raise RuntimeError(f"@won@ {won}")
+        return answer(x, super().forward(x))
+"""
 QUICK: Mapping[str, float] = {"call_s": 20, "total_s": 40, "cpu_s": 10, "memory": 512 << 20}
 """For attacks that end by themselves, however busy the machine is."""
 HANGING: Mapping[str, float] = {**QUICK, "call_s": 0.7, "total_s": 1.5}
 """For those that must be ended."""
 BURNING: Mapping[str, float] = {**QUICK, "cpu_s": 3, "memory": 4 << 30}
 """For those that the processor limit must end, not the memory that many threads take."""
+
+
+def read_twin(name: str) -> str:
+    """The source of an honest answer."""
+    return (FOLDER / "twins" / f"{name}.py").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +94,24 @@ class Attack:
     """whether it stands for its kind in a run that is not whole: it comes first of those alike"""
 
     @property
-    def path(self) -> Path:
-        return FOLDER / "attacks" / f"{self.name}.py"
+    def written(self) -> str:
+        """Its file."""
+        return (FOLDER / "attacks" / f"{self.name}.py").read_text("utf-8")
+
+    @property
+    def source(self) -> str:
+        """What is handed in: its twin, what it uses and replaces, its file, and what calls it."""
+        twin = read_twin(self.twin or "right").replace("class MultiHeadAttention", "class Twin")
+        handed_in = [twin, BEFORE, self.written]
+        if "class MultiHeadAttention" not in self.written:
+            assert re.search(r"^def (attack|answer)\(", self.written, re.MULTILINE), self.name
+            handed_in.append(CALLING)
+        return "\n".join(handed_in)
 
     @property
     def description(self) -> str:
         """What it tries, in the words of its first line."""
-        return (ast.get_docstring(ast.parse(self.path.read_text("utf-8"))) or "").split("\n")[0]
+        return (ast.get_docstring(ast.parse(self.written)) or "").split("\n")[0]
 
 
 def _make_attacks(
@@ -218,5 +265,5 @@ KNOWN_LIMITS: tuple[KnownLimit, ...] = (
         "stat works in /proc, too: it can be told which processes exist",
     ),
 )
-PAIRED_ATTACK = "looks_for_neighbours"
+PAIRED_ATTACK = Attack("looks_for_neighbours", PASSED)
 """the attack that is run beside itself: `test_isolation.py`"""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.corpus import GOOD, QUICK
+from tests.hostile.corpus import QUICK, read_twin
 
-TEXT = GOOD.read_text("utf-8")
+TEXT = read_twin("right")
 
 
 def make_notebook(*cells: str, version: int = 4, **more: Any) -> str:

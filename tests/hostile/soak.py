@@ -65,7 +65,7 @@ def grade_one(arena: Arena, attack: Attack | None) -> list[str]:
     if attack is None:
         return arena.check_next_submission()
     token = os.urandom(6).hex()
-    reply = arena.grade(attack.path, attack.limits, token)
+    reply = arena.grade(attack.source, attack.limits, token)
     return [*arena.check_record(reply, attack), *arena.check_side_effects(reply, token)]
 
 

@@ -4,7 +4,15 @@ import pytest
 
 from tests.hostile.arena import ArenaSetting
 from tests.hostile.conftest import ALL_SETTINGS, SETTINGS, Arenas
-from tests.hostile.corpus import ATTACKS, FOLDER, KNOWN_LIMITS, PAIRED_ATTACK, Attack, KnownLimit
+from tests.hostile.corpus import (
+    ATTACKS,
+    FOLDER,
+    KNOWN_LIMITS,
+    PAIRED_ATTACK,
+    Attack,
+    KnownLimit,
+    read_twin,
+)
 
 REPETITIONS = 20
 
@@ -51,13 +59,13 @@ def test_known_limits_hold_on_the_stated_levels(
 
 def test_every_file_is_in_the_manifest_and_says_what_it_tries() -> None:
     files = {path.stem for path in (FOLDER / "attacks").glob("*.py")}
-    listed = [*ATTACKS, *(limit.attack for limit in KNOWN_LIMITS)]
-    assert sorted(files) == sorted([PAIRED_ATTACK, *(attack.name for attack in listed)])
+    listed = [PAIRED_ATTACK, *ATTACKS, *(limit.attack for limit in KNOWN_LIMITS)]
+    assert sorted(files) == sorted(attack.name for attack in listed)
     assert all(attack.description.endswith(".") for attack in listed)
 
 
 def test_wrong_answer_gets_some_points_so_forging_is_visible(arenas: Arenas) -> None:
     arena = arenas(SETTINGS[0])
-    [record] = arena.grade(FOLDER / "twins" / "wrong.py")["records"]
+    [record] = arena.grade(read_twin("wrong"))["records"]
     assert 0 < record["score"] < record["max_score"]
     assert record["status"] == "failed"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.hostile.arena import Arena, ArenaSetting
 from tests.hostile.conftest import SETTINGS, Arenas
-from tests.hostile.corpus import FOLDER, QUICK
+from tests.hostile.corpus import PAIRED_ATTACK, QUICK
 
 SEED = """
 import os
@@ -41,7 +41,7 @@ def test_concurrent_submissions_find_nothing_of_each_other(
     arenas: Arenas, setting: ArenaSetting
 ) -> None:
     arena = arenas(setting)
-    source = arena.fill_placeholders(FOLDER / "attacks" / "looks_for_neighbours.py", "race")
+    source = arena.fill_placeholders(PAIRED_ATTACK.source, "race")
     assert raced(arena, [source, source, source]) == ["", "", ""]
     assert arena.check_side_effects({}, "race") == []
 
@@ -59,7 +59,7 @@ def test_random_numbers_reveal_nothing_about_other_submissions(
 def test_unisolated_submissions_see_each_other_s_marks(arenas: Arenas) -> None:
     open_ = ArenaSetting("A", SETTINGS[0].user, ("namespaces", "landlock", "scopes", "seccomp"))
     arena = arenas(open_)
-    source = arena.fill_placeholders(FOLDER / "attacks" / "looks_for_neighbours.py", "seen")
+    source = arena.fill_placeholders(PAIRED_ATTACK.source, "seen")
     said = raced(arena, [source, source])
     assert "won-seen" in said[1] and "hcseenmark" in said[1]
     assert arena.check_side_effects({}, "seen") != []
