@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 
@@ -24,6 +23,7 @@ from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.subject import CallOptions, CallResult, Module
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.commands import headcheck
+from tests.notebooks import write_notebook
 from tests.servers import ConnectZygote
 
 __all__ = ["headcheck"]
@@ -168,10 +168,8 @@ def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeNotebook:
     def grade_cells(
         *cells: str, slug: str | None = None, limits: Limits | None = None
     ) -> dict[str, SubmissionRecord]:
-        v4 = nbformat.v4
-        made = [v4.new_code_cell(textwrap.dedent(cell).strip("\n")) for cell in cells]
         path = tmp_path / "ada.ipynb"
-        path.write_text(nbformat.writes(v4.new_notebook(cells=made)), encoding="utf-8")
+        path.write_bytes(write_notebook(*(textwrap.dedent(cell).strip("\n") for cell in cells)))
         exercise = BY_SLUG[slug] if slug else None
         settings = Settings(exercise=exercise, limits=limits or Limits())
         [handed_in] = find_submissions([str(path)])

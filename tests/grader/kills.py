@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headcheck.grader.report.records import Report, from_json, strip_seconds
+from tests.commands import RIGHT
 
 WITHIN_S = 10.0
 """how soon after a kill a run that cannot go on says so, and how soon nothing of it is left"""
 SLUG = "simplified_attention"
-ANSWER = """
-import torch
-def simplified_attention(x):
-    return torch.softmax(x @ x.T, dim=-1) @ x
-"""
 PROGRESS = re.compile(r"(?m)^\d+/\d+ .*\n")
 """a line for each file that is finished"""
 KINDS = ("grader", "zygote", "server", "worker", "child")
@@ -152,11 +148,11 @@ class GradingRun:
 
 def write_class(folder: Path, size: int) -> Path:
     """As many answers: right ones, a wrong one, one that is no Python, one that raises."""
-    wrong = ANSWER.replace("softmax", "sigmoid").replace(", dim=-1", "")
+    wrong = RIGHT.replace("softmax", "sigmoid").replace(", dim=-1", "")
     odd = (wrong, "def broken(:\n", "1 / 0\n")
     folder.mkdir()
     for i in range(size):
-        text = odd[i // 2] if i % 2 and i // 2 < len(odd) else ANSWER
+        text = odd[i // 2] if i % 2 and i // 2 < len(odd) else RIGHT
         (folder / f"s{i}.py").write_text(text)
     return folder
 

@@ -31,6 +31,7 @@ from headcheck.grader.sandbox.grader_side.servers import ChildChannel, MachineBu
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import OutOfPatience
 from headcheck.properties.violations.violation import SubmissionFailed
+from tests.commands import RIGHT
 from tests.crowd import alone_with, crowd
 
 if TYPE_CHECKING:
@@ -38,11 +39,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has schedstat")
 SLUG = "simplified_attention"
-RIGHT = """
-import torch
-def simplified_attention(x):
-    return torch.softmax(x @ x.T, dim=-1) @ x
-"""
 ENDLESS = "def simplified_attention(x):\n    while True: pass\n"
 SLEEPER = "import time\ndef simplified_attention(x):\n    time.sleep(60)\n"
 BALLOON = """

@@ -25,8 +25,8 @@ from headcheck.grader.report.records import Report
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
+from tests.commands import RIGHT
 from tests.grader.kills import (
-    ANSWER,
     KINDS,
     SLUG,
     WITHIN_S,
@@ -144,7 +144,7 @@ def test_child_killed_during_diagnosis_costs_no_diagnosis(
     sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "alan.py"
-    path.write_text(ANSWER.replace("dim=-1", "dim=0"))
+    path.write_text(RIGHT.replace("dim=-1", "dim=0"))
     settings, [handed_in] = Settings(exercise=BY_SLUG[SLUG]), find_submissions([str(path)])
     [before] = grade_file_or_raise(sandbox.server, handed_in, settings)
     assert before.diagnosis

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -19,8 +19,7 @@ from headcheck.reference import (
     scaled_dot_product_attention,
     scaled_scores,
 )
-
-compared = settings(deadline=None, derandomize=True, database=None, max_examples=40)
+from tests.reference.drawn import compared
 
 # float64 rounds to 1.1e-16. Logits here stay below some 30, so a weight is right to 1e-14
 # relative, and outputs and gradients of the size of 10 are right to some 1e-13.

@@ -19,15 +19,11 @@ from headcheck.reference import (
     multi_head_attention,
     transformer_block,
 )
+from tests.reference.drawn import numbers
 
 HEADS, WIDTH, TOKENS = 2, 6, 5
 STEPS = BlockSteps("layer", 1e-5, "gelu")
 VARIANT = Variant(block=STEPS)
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make_parameters(width: int = WIDTH) -> Parameters:

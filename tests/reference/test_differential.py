@@ -16,13 +16,9 @@ from headcheck.reference import (
     split_heads,
     split_maps,
 )
+from tests.reference.drawn import numbers
 
 HEADS, WIDTH = 3, 4
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make_parameters(d_in: int = 5) -> Parameters:

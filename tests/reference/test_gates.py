@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from headcheck.reference import (
     Parameters,
@@ -13,13 +12,9 @@ from headcheck.reference import (
     multi_head_attention,
     online_multi_head_attention,
 )
+from tests.reference.drawn import numbers
 
 HEADS = 3
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make_parameters(width: int = 6, d_in: int = 4) -> Parameters:

@@ -16,14 +16,10 @@ from headcheck.reference import (
     project_beside,
     split_heads,
 )
+from tests.reference.drawn import numbers
 
 HEADS, WIDTH, LATENT, TURNED = 3, 2, 5, 4
 VARIANT = Variant(rotary=True, beside=TURNED)
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make_parameters(d_in: int = 4) -> Parameters:

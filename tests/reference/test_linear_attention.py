@@ -16,14 +16,10 @@ from headcheck.reference import (
     multi_head_attention,
     recurrent_attention,
 )
+from tests.reference.drawn import numbers
 
 HEADS = 3
 LINEAR = Variant(features=True)
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make_parameters(width: int = 6, d_in: int = 4) -> Parameters:

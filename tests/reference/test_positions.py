@@ -18,13 +18,9 @@ from headcheck.reference import (
     rotary_angles,
     swap_halves,
 )
+from tests.reference.drawn import numbers
 
 ROTARY = Variant(rotary=True)
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def turn_by_complex_numbers(t: Tensor, base: float) -> list[list[float]]:

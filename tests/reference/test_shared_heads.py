@@ -7,9 +7,8 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from headcheck.reference import (
     Parameters,
@@ -21,16 +20,10 @@ from headcheck.reference import (
     sliding_window_mask,
     split_heads,
 )
-
-compared = settings(deadline=None, derandomize=True, database=None, max_examples=40)
+from tests.reference.drawn import compared, draw
 
 # float64 rounds to 1.1e-16; sums of a few dozen products of numbers below 100 stay inside this.
 assert_close = partial(torch.testing.assert_close, rtol=0, atol=5e-12)
-
-
-def draw(seed: int, *shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def parameters(seed: int, d_in: int, d_out: int, d_kv: int, bias: bool = True) -> Parameters:

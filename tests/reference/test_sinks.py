@@ -18,13 +18,9 @@ from headcheck.reference import (
     sliding_window_mask,
     softmax_with_sinks,
 )
+from tests.reference.drawn import numbers
 
 HEADS = 3
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make_parameters(width: int = 6, d_in: int = 4) -> Parameters:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -22,18 +22,12 @@ from headcheck.reference import (
     sliding_window_mask,
     streaming,
 )
-
-compared = settings(deadline=None, derandomize=True, database=None, max_examples=40)
+from tests.reference.drawn import compared, draw
 
 UNIT = 2.0**-53  # unit roundoff of float64
 
 # What holds for the numbers drawn here: logits below some 50, everything else below some 10.
 assert_close = partial(torch.testing.assert_close, rtol=0, atol=5e-12)
-
-
-def draw(seed: int, *shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def inputs(seed: int, *batch: int, q: int, k: int, d_k: int = 3, d_v: int = 2) -> list[Tensor]:

@@ -19,14 +19,8 @@ from headcheck.grader.course import grading
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.ui import course_commands
 from headcheck.properties.terms.depth import Depth
-from tests.commands import Command
+from tests.commands import RIGHT, WRONG, Command
 
-RIGHT = """
-import torch
-def simplified_attention(x):
-    return torch.softmax(x @ x.T, dim=-1) @ x
-"""
-WRONG = RIGHT.replace("dim=-1", "dim=0")
 SLUG = "simplified_attention"
 
 

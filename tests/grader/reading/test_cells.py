@@ -21,16 +21,11 @@ from headcheck.grader.reading.cells import (
     read_source,
 )
 from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
-
-
-def notebook(*cells: str) -> bytes:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return str(nbformat.writes(written)).encode()
+from tests.notebooks import read_notebook, write_notebook
 
 
 def only_cell(text: str) -> SourceCell:
-    [cell] = read_source(notebook(text), "ipynb").cells
+    [cell] = read_notebook(text).cells
     return cell
 
 
@@ -157,12 +152,16 @@ def test_a_source_that_is_no_text_spoils_its_cell_only() -> None:
     ("data", "message"),
     [
         (b"", "empty"),
-        (b"import torch\n", "If it is Python, name it .py"),
+        (b"   \n", "The file is empty"),
+        (b"import torch\n", r"not a notebook \(not JSON\).*If it is Python, name it .py"),
         (b"PK\x03\x04\x14\x00", "zip archive"),
         (b"\x1f\x8b\x08", "gzip archive"),
         (b"%PDF-1.7", "PDF"),
         (b"\n<!DOCTYPE html>", "a web page"),
-        (b'{"cells": [', "may be cut off"),
+        (b"<html><body>Sign in</body></html>", "The file is a web page"),
+        (b"\xff\xfe{\x00}\x00", "UTF-16"),
+        (b'{"cells": [', "not valid JSON.*may be cut off"),
+        (b"<<<<<<< HEAD\n", "not a notebook"),
         (b'{\n<<<<<<< HEAD\n"cells": []}', "git conflicts"),
         (b'{"cells": ["\xe9"]}', "not UTF-8 text \\(byte 12\\)"),
         (b"[" * 100_000, "nested too deeply"),
@@ -190,7 +189,7 @@ def test_a_great_many_empty_cells_are_read() -> None:
 
 
 def test_a_cell_that_does_not_parse_spoils_only_itself() -> None:
-    good, bad, after = read_source(notebook("x = 1", "x = 1\ny = = 2", "z = 3"), "ipynb").cells
+    good, bad, after = read_notebook("x = 1", "x = 1\ny = = 2", "z = 3").cells
     assert (good.error, after.error) == (None, None)
     assert bad.error is not None
     assert (bad.error.message, bad.error.line) == (f"invalid syntax ({READ_BY})", 2)
@@ -231,7 +230,7 @@ def test_syntax_of_a_newer_python_is_told_with_the_python_that_read_it() -> None
     ],
 )
 def test_code_that_is_too_deep_spoils_only_its_cell(text: str) -> None:
-    deep, good = read_source(notebook(text, "x = 1"), "ipynb").cells
+    deep, good = read_notebook(text, "x = 1").cells
     assert deep.error is not None
     assert "nested" in deep.error.message
     assert good.error is None
@@ -344,7 +343,7 @@ CONFLICT = "x = 1\n<<<<<<< HEAD\ny = 2\n=======\ny = 3\n>>>>>>> other\n"
 
 @pytest.mark.parametrize("kind", ["py", "ipynb"])
 def test_unresolved_conflicts_are_called_that(kind: Literal["py", "ipynb"]) -> None:
-    data = CONFLICT.encode() if kind == "py" else notebook(CONFLICT)
+    data = CONFLICT.encode() if kind == "py" else write_notebook(CONFLICT)
     [cell] = read_source(data, kind).cells
     expected = SyntaxProblem("it holds unresolved git conflicts; resolve them", 2)
     assert cell.error == expected

@@ -2,11 +2,10 @@
 
 import inspect
 
-import nbformat
 import pytest
 
 from headcheck.grader.reading import code_patterns
-from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.code_patterns import (
     MAX_DETAIL_LENGTH,
     MAX_PATTERNS,
@@ -14,17 +13,12 @@ from headcheck.grader.reading.code_patterns import (
 )
 from headcheck.properties.mistakes.catalogue import ALL
 from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
-
-
-def notebook(*cells: str) -> SubmissionSource:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return read_source(nbformat.writes(written).encode(), "ipynb")
+from tests.notebooks import read_notebook
 
 
 def read(line: str) -> set[tuple[str, str]]:
     """What one line of `forward` reads like, but for what it returns."""
-    source = notebook(f"class Wanted(nn.Module):\n    def forward(self, x):\n        {line}")
+    source = read_notebook(f"class Wanted(nn.Module):\n    def forward(self, x):\n        {line}")
     return {(mark.kind, mark.detail) for mark in find_code_patterns(source, "Wanted")}
 
 
@@ -92,7 +86,7 @@ def test_other_code_has_no_pattern(line: str) -> None:
 
 
 def test_location_is_a_cell_and_its_line() -> None:
-    source = notebook(
+    source = read_notebook(
         "import torch\nw = torch.softmax(x, 0)",
         "def weigh(s):\n    return s.softmax(1)",
         "class Other(nn.Module):\n    def forward(self, x):\n        return x.softmax(2)",
@@ -121,7 +115,7 @@ def test_code_patterns_are_short_and_limited() -> None:
 
 
 def test_no_code_patterns_without_the_definition() -> None:
-    assert find_code_patterns(notebook("x = 1"), "Wanted") == ()
+    assert find_code_patterns(read_notebook("x = 1"), "Wanted") == ()
 
 
 TWO_RESULTS = """

@@ -3,19 +3,12 @@
 import dataclasses
 import json
 
-import nbformat
-
-from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.outline import find_warnings, list_definitions
 from headcheck.grader.reading.parameters import Parameter
+from tests.notebooks import read_notebook
 
 IMPORTS = "import torch\nfrom torch import nn"
-
-
-def notebook(*cells: str) -> SubmissionSource:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return read_source(nbformat.writes(written).encode(), "ipynb")
 
 
 def parameters(*names: str) -> tuple[Parameter, ...]:
@@ -56,7 +49,7 @@ def test_what_computes_no_gradients_is_for_inference() -> None:
 
 def test_an_outline_has_classes_and_functions() -> None:
     found = list_definitions(
-        notebook(
+        read_notebook(
             "import torch.nn as nn\nn = 3",
             "class Head(nn.Module):\n"
             "    def __init__(self, d_in, d_out=4):\n        pass\n"
@@ -88,7 +81,7 @@ def test_an_outline_has_classes_and_functions() -> None:
 
 def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
     found = list_definitions(
-        notebook(
+        read_notebook(
             "class A:\n    def __init__(self, a): pass\n    def forward(self, x): pass",
             "class B(A): pass",
             "class C(B):\n    def forward(self, y): pass",
@@ -109,14 +102,14 @@ def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
 
 def test_the_last_definition_is_outlined_and_the_others_counted() -> None:
     cells = ("class A: pass", "x = 1", "class A:\n    def __init__(self, n): pass", "class A: pass")
-    [found] = list_definitions(notebook(*cells))
+    [found] = list_definitions(read_notebook(*cells))
     assert (found.cell, found.times_defined, found.redefined_in) == (4, 3, (3, 4))
     assert found.parameters is None
 
 
 def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
     found = list_definitions(
-        notebook(
+        read_notebook(
             "try:\n    def f(a): pass\nexcept E:\n    def f(b): pass",
             "if x:\n    class A: pass",
             "def outer():\n    def inner(): pass\n    y = 1\n    class B: pass",
@@ -133,7 +126,7 @@ def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
 
 
 def test_static_methods_have_no_self() -> None:
-    source = notebook("class A:\n    @staticmethod\n    def forward(x): pass")
+    source = read_notebook("class A:\n    @staticmethod\n    def forward(x): pass")
     assert list_definitions(source)[0].forward == parameters("x")
 
 
@@ -143,12 +136,12 @@ def test_a_module_is_outlined_without_cells() -> None:
 
 
 def test_broken_cells_and_empty_submissions_have_empty_outlines() -> None:
-    assert list_definitions(notebook("class A(:")) == []
+    assert list_definitions(read_notebook("class A(:")) == []
     assert list_definitions(read_source(b"", "py")) == []
 
 
 def test_records_are_plain_data() -> None:
-    source = notebook(IMPORTS, "n = 1\nclass Wanted:\n    def forward(self, x): print(n)")
+    source = read_notebook(IMPORTS, "n = 1\nclass Wanted:\n    def forward(self, x): print(n)")
     [definition] = list_definitions(source)
     plain = json.loads(json.dumps(dataclasses.asdict(definition)))
     assert plain["forward"][0]["name"] == "x"
@@ -158,7 +151,7 @@ def test_records_are_plain_data() -> None:
 
 def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
     found = list_definitions(
-        notebook(
+        read_notebook(
             "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
         )
     )

@@ -4,17 +4,11 @@ import sys
 import traceback
 from typing import Any
 
-import nbformat
 import pytest
 
 from headcheck.grader.reading.cells import SubmissionSource, read_source
 from headcheck.grader.reading.slicing import Statement, compute_slice, get_filename, locate_error
-
-
-def notebook(*cells: str) -> SubmissionSource:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return read_source(nbformat.writes(written).encode(), "ipynb")
+from tests.notebooks import read_notebook
 
 
 def cells_of(source: SubmissionSource, name: str) -> list[int | None]:
@@ -30,14 +24,14 @@ def run(steps: tuple[Statement, ...]) -> dict[str, Any]:
 
 def kept(*cells: str, name: str = "Wanted") -> list[int | None]:
     """The cells of a notebook, one statement each, that `name` needs."""
-    return cells_of(notebook(*cells), name)
+    return cells_of(read_notebook(*cells), name)
 
 
 # ------------------------------------------------------------------- what is included
 
 
 def test_imports_helpers_constants_and_bases_come_along_in_order() -> None:
-    source = notebook(
+    source = read_notebook(
         "import math\nimport json",
         "SCALE = 2",
         "def scaled(x): return x * SCALE / math.sqrt(4)",
@@ -53,7 +47,7 @@ def test_imports_helpers_constants_and_bases_come_along_in_order() -> None:
 
 
 def test_a_global_read_in_a_method_brings_the_chain_that_computes_it() -> None:
-    source = notebook(
+    source = read_notebook(
         "inputs = [1, 2, 3]",
         "class First:\n    def __call__(self, x): return [2 * v for v in x]",
         "first = First()",
@@ -178,18 +172,18 @@ def test_annotations_are_not_read_under_the_future_import() -> None:
 
 
 def test_the_last_definition_wins() -> None:
-    source = notebook("n = 1", "def Wanted(): return 1", "n = 2", "def Wanted(): return n")
+    source = read_notebook("n = 1", "def Wanted(): return 1", "n = 2", "def Wanted(): return n")
     assert cells_of(source, "Wanted") == [3, 4]
     assert run(compute_slice(source, "Wanted"))["Wanted"]() == 2
 
 
 def test_a_global_read_later_has_its_last_value() -> None:
-    source = notebook("n = 1", "def Wanted(): return n", "n = 2", "m = n")
+    source = read_notebook("n = 1", "def Wanted(): return n", "n = 2", "m = n")
     assert cells_of(source, "Wanted") == [2, 3]
 
 
 def test_base_is_the_class_bound_at_definition_time() -> None:
-    source = notebook(
+    source = read_notebook(
         "class A: value = 1", "class Wanted(A): pass", "class A: value = 2", "class C(A): pass"
     )
     assert cells_of(source, "Wanted") == [1, 2]
@@ -198,7 +192,7 @@ def test_base_is_the_class_bound_at_definition_time() -> None:
 
 
 def test_changing_a_base_afterwards_changes_the_class() -> None:
-    source = notebook(
+    source = read_notebook(
         "class A: value = 1", "class Wanted(A): pass", "A.value = 2", "A = 3", "A.value = 4"
     )
     assert cells_of(source, "Wanted") == [1, 2, 3]
@@ -212,16 +206,16 @@ def test_redefining_from_itself_needs_the_earlier_one() -> None:
 
 
 def test_early_call_needs_the_globals_bound_at_that_time() -> None:
-    source = notebook(
+    source = read_notebook(
         "n = 1", "def helper(): return n", "early = helper()", "n = 2", "Wanted = lambda: early"
     )
     assert run(compute_slice(source, "Wanted"))["Wanted"]() == 1
-    source = notebook("n = 1", "Wanted = list(map(lambda x: x * n, [1]))", "n = 2")
+    source = read_notebook("n = 1", "Wanted = list(map(lambda x: x * n, [1]))", "n = 2")
     assert run(compute_slice(source, "Wanted"))["Wanted"] == [1]
 
 
 def test_function_that_outlives_its_name_reads_final_globals() -> None:
-    source = notebook(
+    source = read_notebook(
         "n = 1",
         "def old(): return n",
         "def make(): return old",
@@ -243,7 +237,7 @@ def test_a_name_bound_on_some_paths_only_keeps_its_earlier_value() -> None:
 
 
 def test_deletions_are_kept() -> None:
-    source = notebook("x = 1", "del x", "def Wanted(): return x")
+    source = read_notebook("x = 1", "del x", "def Wanted(): return x")
     with pytest.raises(NameError):
         run(compute_slice(source, "Wanted"))["Wanted"]()
     assert kept("d = {1: 2}", "del d[1]", "Wanted = d") == [1, 2, 3]
@@ -302,7 +296,7 @@ def test_functions_of_an_imported_module_change_nothing() -> None:
 
 def test_a_call_of_a_function_that_sets_a_global_counts_as_binding_it() -> None:
     cells = ("def setup():\n global n\n n = 3", "def main(): setup()", "main()", "print(1)")
-    source = notebook(*cells, "def Wanted(): return n")
+    source = read_notebook(*cells, "def Wanted(): return n")
     assert cells_of(source, "Wanted") == [1, 2, 3, 5]
     assert run(compute_slice(source, "Wanted"))["Wanted"]() == 3
 
@@ -340,7 +334,7 @@ def test_deep_code_is_sliced() -> None:
 
 
 def test_lines_of_a_traceback_are_those_of_the_cell() -> None:
-    source = notebook("x = 0", "# one\n\ndef Wanted(y):\n    # four\n    return y / x")
+    source = read_notebook("x = 0", "# one\n\ndef Wanted(y):\n    # four\n    return y / x")
     wanted = run(compute_slice(source, "Wanted"))["Wanted"]
     with pytest.raises(ZeroDivisionError) as caught:
         wanted(1)
@@ -350,7 +344,7 @@ def test_lines_of_a_traceback_are_those_of_the_cell() -> None:
 
 
 def test_the_innermost_frame_of_the_submission_counts() -> None:
-    source = notebook("def inner(x): return sorted(x)", "def Wanted(x):\n    return inner(x)")
+    source = read_notebook("def inner(x): return sorted(x)", "def Wanted(x):\n    return inner(x)")
     with pytest.raises(TypeError) as caught:
         run(compute_slice(source, "Wanted"))["Wanted"](3)
     assert locate_error(caught.value) == (1, 1)
@@ -375,25 +369,25 @@ def test_line_outside_the_submission_has_no_location() -> None:
 
 
 def test_top_level_await_is_refused_at_its_place() -> None:
-    [step] = compute_slice(notebook("\nWanted = await load()"), "Wanted")
+    [step] = compute_slice(read_notebook("\nWanted = await load()"), "Wanted")
     with pytest.raises(SyntaxError, match="await") as caught:
         step.compile()
     assert locate_error(caught.value) == (1, 2)
 
 
 def test_code_is_compiled_under_the_name_of_its_cell() -> None:
-    [step] = compute_slice(notebook("Wanted = 1"), "Wanted")
+    [step] = compute_slice(read_notebook("Wanted = 1"), "Wanted")
     assert step.compile().co_filename == get_filename(1) == "<cell 1>"
 
 
 def test_future_imports_keep_their_effect_and_nothing_is_inherited() -> None:
     wanted = "def Wanted(x: undefined): return x"
-    future = notebook("from __future__ import annotations", wanted)
+    future = read_notebook("from __future__ import annotations", wanted)
     assert run(compute_slice(future, "Wanted"))["Wanted"](3) == 3
     with pytest.raises(NameError):
-        run(compute_slice(notebook(wanted, "from __future__ import annotations"), "Wanted"))
+        run(compute_slice(read_notebook(wanted, "from __future__ import annotations"), "Wanted"))
 
 
 def test_decorated_definitions_are_placed_at_their_name() -> None:
-    [step] = compute_slice(notebook("\n@property\ndef Wanted(self): pass"), "Wanted")
+    [step] = compute_slice(read_notebook("\n@property\ndef Wanted(self): pass"), "Wanted")
     assert step.node.lineno == 3

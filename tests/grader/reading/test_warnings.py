@@ -2,31 +2,25 @@
 
 import json
 
-import nbformat
 import pytest
 
-from headcheck.grader.reading.cells import READ_BY, SubmissionSource, read_source
+from headcheck.grader.reading.cells import READ_BY, read_source
 from headcheck.grader.reading.outline import CodeWarning, find_warnings
+from tests.notebooks import read_notebook
 
 IMPORTS = "import torch\nfrom torch import nn"
 
 
-def notebook(*cells: str) -> SubmissionSource:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return read_source(nbformat.writes(written).encode(), "ipynb")
-
-
 def said(*cells: str, name: str = "Wanted") -> list[str]:
-    return [remark.message for remark in find_warnings(notebook(IMPORTS, *cells), name)]
+    return [remark.message for remark in find_warnings(read_notebook(IMPORTS, *cells), name)]
 
 
 def found(*cells: str) -> tuple[CodeWarning, ...]:
-    return find_warnings(notebook(IMPORTS, *cells), "Wanted")
+    return find_warnings(read_notebook(IMPORTS, *cells), "Wanted")
 
 
 def kinds(*cells: str) -> list[str]:
-    return [remark.kind for remark in find_warnings(notebook(IMPORTS, *cells), "Wanted")]
+    return [remark.kind for remark in find_warnings(read_notebook(IMPORTS, *cells), "Wanted")]
 
 
 # -------------------------------------------------------------------------- in general
@@ -52,7 +46,7 @@ def test_undefined_names_get_no_warning() -> None:
 
 
 def test_every_used_variable_gets_one_warning_in_order() -> None:
-    source = notebook(
+    source = read_notebook(
         "n = 1",
         "def scale(x): return x * n",
         "class Head:\n    def forward(self, x): return scale(x)",
@@ -74,7 +68,7 @@ def test_alias_gets_the_warnings_of_its_class() -> None:
 
 
 def test_reading_a_notebook_variable_is_named_with_both_places() -> None:
-    source = notebook(
+    source = read_notebook(
         "masked = compute()", "class Wanted:\n    def forward(self, x):\n        return masked @ x"
     )
     assert find_warnings(source, "Wanted") == (
@@ -179,7 +173,7 @@ def test_printing_in_forward_is_counted_where_it_starts() -> None:
         "class Wanted:\n    def __init__(self): print('once')\n"
         "    def forward(self, x):\n        y = x\n        print(y)\n        print(x)\n"
     )
-    assert find_warnings(notebook(wanted), "Wanted") == (
+    assert find_warnings(read_notebook(wanted), "Wanted") == (
         CodeWarning(
             "prints",
             "`forward` of `Wanted` calls print 2 times; its answer is what it returns",
@@ -358,7 +352,7 @@ def module(line: str) -> str:
     ],
 )
 def test_a_tensor_as_a_plain_attribute_is_named(line: str) -> None:
-    source = notebook(IMPORTS, "from torch import randn", module(line))
+    source = read_notebook(IMPORTS, "from torch import randn", module(line))
     assert find_warnings(source, "Wanted") == (
         CodeWarning(
             "unregistered",
@@ -399,7 +393,7 @@ def test_registered_tensors_and_other_values_get_no_warning(line: str) -> None:
 def test_torch_may_have_another_name_and_a_plain_class_may_hold_tensors() -> None:
     line = "self.w = t.ones(3)"
     assert [
-        r.kind for r in find_warnings(notebook("import torch as t", module(line)), "Wanted")
+        r.kind for r in find_warnings(read_notebook("import torch as t", module(line)), "Wanted")
     ] == ["unregistered"]
     assert kinds("class Wanted:\n    def __init__(self): self.w = torch.ones(3)") == []
 

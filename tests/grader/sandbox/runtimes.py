@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import nbformat
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +13,7 @@ from headcheck.grader.sandbox.grader_side.subject import (
 )
 from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from tests.notebooks import write_notebook
 
 
 def make_subject(**namespace: Any) -> ChannelSubject:
@@ -32,12 +32,6 @@ def make_function(called: Callable[..., Any]) -> ChannelModule:
     return found
 
 
-def make_notebook_source(*cells: str) -> bytes:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return str(nbformat.writes(written)).encode()
-
-
 def send_read(host: WorkerRuntime, data: bytes, kind: str = "ipynb") -> Message:
     sent = torch.frombuffer(bytearray(data), dtype=torch.uint8)
     return host.answer(Message(1, "read", {"kind": kind}, (("source", sent),)))
@@ -54,7 +48,7 @@ def send_load(host: WorkerRuntime, *names: str) -> Message:
 
 def load_cells(*cells: str, names: tuple[str, ...] = ("Wanted",)) -> tuple[WorkerRuntime, Message]:
     host = WorkerRuntime()
-    assert send_read(host, make_notebook_source(*cells)).op == "ok"
+    assert send_read(host, write_notebook(*cells)).op == "ok"
     return host, send_load(host, *names)
 
 

@@ -33,15 +33,11 @@ from headcheck.grader.sandbox.isolation import (
 )
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.server_side.jail import landlock, probe
+from tests.commands import RIGHT
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
 
-RIGHT = """
-import torch
-def simplified_attention(x):
-    return torch.softmax(x @ x.T, dim=-1) @ x
-"""
 SETTINGS = Settings(exercise=BY_SLUG["simplified_attention"])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks and pidfds are Linux's")
 

@@ -20,16 +20,12 @@ from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.sandbox.grader_side import launch
 from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 from headcheck.grader.sandbox.isolation import Layer
+from tests.commands import RIGHT
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's"),
     pytest.mark.own_zygote,
 ]
-ANSWER = """
-import torch
-def simplified_attention(x):
-    return torch.softmax(x @ x.T, dim=-1) @ x
-"""
 WITHOUT: tuple[tuple[str, ...], ...] = ((), ("namespaces",))
 """what is left out on the levels A and B"""
 ON_LEVELS = pytest.mark.sampled("without", WITHOUT, WITHOUT[:1], ids=lambda w: "AB"[len(w)])
@@ -60,7 +56,7 @@ class RunningGrader:
 
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
         answer = folder / "ada.py"
-        answer.write_text(ANSWER)
+        answer.write_text(RIGHT)
         (lines, to_lines), (errors, to_errors) = os.pipe(), os.pipe()
         self.process = multiprocessing.get_context("fork").Process(
             target=grade_for_ever, args=(answer, without, to_lines, to_errors)

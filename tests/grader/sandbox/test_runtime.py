@@ -1,7 +1,6 @@
 """The host, without a process: reading, loading, building, and the tensors of what was built."""
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -19,17 +18,11 @@ from tests.grader.sandbox.runtimes import (
     load_cells,
     make_function,
     make_module,
-    make_notebook_source,
     make_subject,
     send_load,
     send_read,
 )
-
-
-@pytest.fixture(autouse=True)
-def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "submission", SimpleNamespace())
-
+from tests.notebooks import write_notebook
 
 # ------------------------------------------------------------------------ read and load
 
@@ -37,7 +30,7 @@ def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reading_executes_nothing_and_lists_definitions() -> None:
     reply = send_read(
         WorkerRuntime(),
-        make_notebook_source("raise SystemExit", "class Wanted:\n    pass", "def broken(:"),
+        write_notebook("raise SystemExit", "class Wanted:\n    pass", "def broken(:"),
     )
     assert reply.op == "ok"
     found = reply.meta["outline"]
@@ -413,7 +406,7 @@ def test_an_error_that_cannot_be_explained_is_told_as_it_is(
 
     monkeypatch.setattr(runtime, "explain_error", fail)
     host = WorkerRuntime()
-    assert send_read(host, make_notebook_source("x = 1 / 0")).op == "ok"
+    assert send_read(host, write_notebook("x = 1 / 0")).op == "ok"
     reply = send_load(host, "x")
     assert reply.op == "raised"
     assert reply.meta["message"] == "ZeroDivisionError: division by zero"

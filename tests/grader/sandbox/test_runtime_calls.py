@@ -3,7 +3,6 @@
 import random
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from headcheck.grader.sandbox.operations import TAKE_PRINTS, PrintsReply
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
 from tests.grader.sandbox.runtimes import Product, make_function, make_module
-
-
-@pytest.fixture(autouse=True)
-def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "submission", SimpleNamespace())
-
 
 # ---------------------------------------------------------------------------- forward
 

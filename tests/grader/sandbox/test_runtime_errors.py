@@ -1,8 +1,5 @@
 """What comes back through the host if a submission fails."""
 
-import sys
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,11 +9,6 @@ from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.sandbox.runtimes import load_cells, make_function, make_subject
-
-
-@pytest.fixture(autouse=True)
-def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "submission", SimpleNamespace())
 
 
 def test_error_is_one_line_with_the_author_s_location() -> None:

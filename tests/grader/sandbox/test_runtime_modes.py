@@ -1,9 +1,7 @@
 """Series of calls through the host: training, loading, modes, and settings of torch."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +11,6 @@ from torch import Tensor, nn
 from headcheck.properties.subject import CallOptions, Pass
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.grader.sandbox.runtimes import Product, make_function, make_module
-
-
-@pytest.fixture(autouse=True)
-def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "submission", SimpleNamespace())
 
 
 def once(**changes: Any) -> Pass:

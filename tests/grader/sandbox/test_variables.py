@@ -1,7 +1,5 @@
 """Variables of a notebook, set to other numbers before a class is built."""
 
-import sys
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +17,8 @@ from headcheck.grader.sandbox.worker import runtime
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.violations.violation import SubmissionFailed
-from tests.grader.sandbox.runtimes import load_cells, make_notebook_source, make_subject
+from tests.grader.sandbox.runtimes import load_cells, make_subject
+from tests.notebooks import write_notebook
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -57,11 +56,6 @@ CELLS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "submission", SimpleNamespace())
-
-
 def load(*names: str, cells: tuple[str, ...] = CELLS) -> ChannelSubject:
     host, reply = load_cells(*cells, names=names)
     assert reply.op == "ok", reply.meta
@@ -77,7 +71,7 @@ def call(module: Any, *shape: int) -> Tensor:
 
 
 def list_found(*cells: str) -> list[GlobalVariable]:
-    return list_variables(build_symbol_table(read_source(make_notebook_source(*cells), "ipynb")))
+    return list_variables(build_symbol_table(read_source(write_notebook(*cells), "ipynb")))
 
 
 def test_variables_are_listed_with_who_needs_them() -> None:
@@ -122,7 +116,7 @@ def test_no_more_than_so_many_are_listed() -> None:
 
 
 def test_an_outline_has_the_variables() -> None:
-    source = torch.tensor(list(make_notebook_source(*CELLS))).byte()
+    source = torch.tensor(list(write_notebook(*CELLS))).byte()
     read = Message(1, "read", {"kind": "ipynb"}, (("source", source),))
     outline = WorkerRuntime().answer(read).meta["outline"]
     described = {"name": "n_head", "value": 4, "cell": 2, "line": 2, "read_by": ("MultiHead",)}
@@ -185,7 +179,7 @@ def test_many_sizes_are_set_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_sizes_are_set_in_a_confined_process_too(sandbox: "SandboxDriver") -> None:
-    session = Session(sandbox.server, make_notebook_source(*CELLS), "ipynb", Limits())
+    session = Session(sandbox.server, write_notebook(*CELLS), "ipynb", Limits())
     listed = {each["name"]: each["value"] for each in session.read_outline()["variables"]}
     assert listed["n_embd"] == 64
     session.load("Head")

@@ -15,15 +15,11 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.program import raise_interrupts
+from tests.commands import RIGHT
 from tests.grader.kills import GradingRun, write_class
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 ROOT = Path(__file__).parents[3]
-ANSWER = """
-import torch
-def simplified_attention(x):
-    return torch.softmax(x @ x.T, dim=-1) @ x
-"""
 CANARY, SEED = "a-secret-of-the-caller-7f3a", "739152864035"
 LIMIT_S = 120.0
 
@@ -87,7 +83,7 @@ def scan(pid: int, secrets: Mapping[str, bytes]) -> set[str]:
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     """A command that has checked a file with a seed, and waits for the next."""
-    (tmp_path / "ada.py").write_text(ANSWER)
+    (tmp_path / "ada.py").write_text(RIGHT)
     command = ("check", "ada.py", "--exercise", "simplified_attention", "--seed", SEED, "--watch")
     process = start(*command, folder=tmp_path)
     assert process.stderr is not None
@@ -245,7 +241,7 @@ def test_environment_folder_exit_code_and_names_in_any_bytes_are_the_callers(
     tmp_path: Path,
 ) -> None:
     name = os.fsdecode(b"bob\xff.py")
-    (tmp_path / name).write_text(ANSWER.replace("dim=-1", "dim=0"))
+    (tmp_path / name).write_text(RIGHT.replace("dim=-1", "dim=0"))
     process = start(
         *("check", name, "--exercise", "simplified_attention"),
         folder=tmp_path,
@@ -278,7 +274,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "ada.py").write_text(ANSWER)
+    (tmp_path / "ada.py").write_text(RIGHT)
     process = start("check", "ada.py", folder=tmp_path)
     wait_until(lambda: find_torch(process.pid))
     process.send_signal(signal.SIGINT)
@@ -297,7 +293,7 @@ def test_a_killed_command_leaves_nothing(
 
 def test_a_killed_zygote_is_told_of(watched: "subprocess.Popen[str]", tmp_path: Path) -> None:
     os.kill(find_zygote(watched.pid), signal.SIGKILL)
-    (tmp_path / "ada.py").write_text(ANSWER + "\n")
+    (tmp_path / "ada.py").write_text(RIGHT + "\n")
     _, err = watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 2
     assert err == (
