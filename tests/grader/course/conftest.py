@@ -1,10 +1,11 @@
 """Stores on both databases, and a judge that needs no sandbox."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -25,6 +26,7 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.seed import Seed, SeedKind
+from headcheck.grader.ui.cli import cli
 from tests.grader.course.gradebooks import MakeRecord, make_odd_gradebook
 from tests.grader.course.postgresql import PostgreSQLMissing, start_postgresql
 
@@ -121,6 +123,30 @@ def fake_grader(record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(run, "create_sandbox", lambda **_: contextlib.nullcontext(place))
     monkeypatch.setattr(worker_pool, "grade_all", fake.grade)
     return fake
+
+
+RunCommand = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run_command(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fake_grader: FakeGrader,
+) -> RunCommand:
+    """Run a command in a folder of its own; its exit code, its output and its standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code: Any = 0
+        try:
+            cli([*arguments], standalone_mode=False, obj=lambda _: None)
+        except SystemExit as end:
+            code = end.code or 0
+        return code, *capfd.readouterr()
+
+    return run
 
 
 # ------------------------------------------------------------------------ databases

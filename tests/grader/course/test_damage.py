@@ -1,6 +1,5 @@
 """Verdicts in a store that cannot be read: told, without a score, and graded again."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +11,22 @@ from headcheck.grader.course.export import Gradebook, export
 from headcheck.grader.course.result_lookup import load_results
 from headcheck.grader.course.store.database import begin_write
 from headcheck.grader.course.store.store import open_store
-from headcheck.grader.ui.cli import cli
+from tests.grader.course.conftest import RunCommand
 from tests.grader.course.gradebooks import MakeRecord, make_standing
 
 SLUG = "causal_weights"
 STORE = ("--store", "c.db")
 GRADE = ("grade", "class", *STORE, "--run", "w", "--exercise", SLUG)
 DAMAGE = ['{"file":', "", "{}", "null", "[" * 100_000, '{"file": 1}', "\\x00"]
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def headcheck(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    fake_grader: Any,
-) -> Command:
-    """Run a command beside a class of two; its exit code, its output and its standard error."""
-    monkeypatch.chdir(tmp_path)
+def headcheck(run_command: RunCommand, tmp_path: Path) -> RunCommand:
+    """Run a command beside a class of two."""
     (tmp_path / "class").mkdir()
     for who in ("ada", "bob"):
         (tmp_path / "class" / f"{who}.py").write_text(f"100 {who}")
-
-    def ran(*arguments: str) -> tuple[int, str, str]:
-        code: Any = 0
-        try:
-            cli([*arguments], standalone_mode=False, obj=lambda _: None)
-        except SystemExit as end:
-            code = end.code or 0
-        return code, *capfd.readouterr()
-
-    return ran
+    return run_command
 
 
 def damage(broken: str) -> None:
@@ -55,7 +38,7 @@ def damage(broken: str) -> None:
 
 @pytest.mark.parametrize("broken", DAMAGE)
 def test_a_damaged_verdict_is_told_and_graded_again(
-    headcheck: Command, fake_grader: Any, broken: str
+    headcheck: RunCommand, fake_grader: Any, broken: str
 ) -> None:
     headcheck(*GRADE)
     damage(broken)
@@ -76,7 +59,7 @@ def test_a_damaged_verdict_is_told_and_graded_again(
         assert [each.score for each in load_results(store, "w")] == [100.0, 100.0]
 
 
-def test_a_damaged_verdict_can_be_decided_about(headcheck: Command) -> None:
+def test_a_damaged_verdict_can_be_decided_about(headcheck: RunCommand) -> None:
     headcheck(*GRADE)
     damage("{")
     assert headcheck("override", "w/ada", "60", *STORE)[0] == 0
@@ -94,7 +77,7 @@ def test_names_of_files_that_differ_in_case_are_told(record: MakeRecord, form: s
     assert len({name.casefold() for name in exported.files}) + len(told) == len(exported.files)
 
 
-def test_damaged_bytes_are_a_line(headcheck: Command) -> None:
+def test_damaged_bytes_are_a_line(headcheck: RunCommand) -> None:
     headcheck(*GRADE)
     with open_store("c.db") as store, begin_write(store.engine) as connection:
         connection.execute(text("UPDATE contents SET compressed = x'00'"))
@@ -105,7 +88,7 @@ def test_damaged_bytes_are_a_line(headcheck: Command) -> None:
 
 @pytest.mark.parametrize("broken", ["{", "", "null", '{"headcheck": 1}'])
 def test_a_run_with_damaged_settings_is_told_and_graded_again(
-    headcheck: Command, fake_grader: Any, broken: str
+    headcheck: RunCommand, fake_grader: Any, broken: str
 ) -> None:
     headcheck(*GRADE)
     headcheck(*(each.replace("w", "v") if each == "w" else each for each in GRADE))

@@ -25,6 +25,7 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.course_file import read_course_file
 from headcheck.grader.ui.cli import cli
+from tests.grader.course.conftest import RunCommand
 from tests.grader.course.test_course import forked, killed
 
 SLUG = "causal_weights"
@@ -56,14 +57,8 @@ Command = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture
-def headcheck(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    fake_grader: Any,
-) -> Command:
+def headcheck(run_command: RunCommand, tmp_path: Path) -> Command:
     """Runs a command; its exit code, its output, and its lines on standard error but progress."""
-    monkeypatch.chdir(tmp_path)
     for student, (text, time) in WORK.items():
         folder = tmp_path / "submitted" / student / "ps1"
         folder.mkdir(parents=True)
@@ -73,12 +68,7 @@ def headcheck(
     Path("headcheck.toml").write_text(COURSE)
 
     def ran(*arguments: str) -> tuple[int, str, list[str]]:
-        code: Any = 0
-        try:
-            cli([*arguments], standalone_mode=False, obj=lambda _: None)
-        except SystemExit as end:
-            code = end.code or 0
-        out, err = capfd.readouterr()
+        code, out, err = run_command(*arguments)
         return code, out, [line for line in err.splitlines() if line.startswith("headcheck")]
 
     return ran

@@ -19,7 +19,7 @@ from headcheck.grader.course.results import compute_results
 from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.course_file import BadCourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline, Extension
-from headcheck.grader.ui.cli import cli
+from tests.grader.course.conftest import RunCommand
 from tests.grader.course.gradebooks import MakeRecord
 
 SLUG = "causal_weights"
@@ -27,7 +27,6 @@ DUE = datetime(2026, 2, 1, 18, tzinfo=UTC)
 DAY = timedelta(days=1)
 GROUPS_CSV = "name,canvas_user_id,login_id,group_name\nMallory,7,mallory,ada\n"
 Handed = Callable[..., GradedFile]
-Command = Callable[..., tuple[int, str, str]]
 
 
 def make_group(name: str, ids: str, team: str = "") -> Group:
@@ -199,27 +198,6 @@ SYSTEMS: Mapping[str, tuple[str, Callable[[str], str]]] = {
 }
 
 
-@pytest.fixture
-def headcheck(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    fake_grader: Any,
-) -> Command:
-    """Run a command; its exit code, its output and its standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def ran(*arguments: str) -> tuple[int, str, str]:
-        code: Any = 0
-        try:
-            cli([*arguments], standalone_mode=False, obj=lambda _: None)
-        except SystemExit as end:
-            code = end.code or 0
-        return code, *capfd.readouterr()
-
-    return ran
-
-
 def hand_in(layout: str, work: Mapping[str, int]) -> tuple[str, ...]:
     folder, place = SYSTEMS[layout]
     for who, points in work.items():
@@ -229,20 +207,20 @@ def hand_in(layout: str, work: Mapping[str, int]) -> tuple[str, ...]:
     return ("grade", folder, "--layout", layout, "--store", "c.db", "--run", "w")
 
 
-def export(headcheck: Command) -> dict[str, str]:
-    out = headcheck("export", "w", "--store", "c.db", "--format", "csv")[1]
+def export(run_command: RunCommand) -> dict[str, str]:
+    out = run_command("export", "w", "--store", "c.db", "--format", "csv")[1]
     return {row["student"]: row["score"] for row in csv.DictReader(io.StringIO(out))}
 
 
 @pytest.mark.parametrize("layout", SYSTEMS)
-def test_everybody_has_a_row_and_the_own_points(headcheck: Command, layout: str) -> None:
+def test_everybody_has_a_row_and_the_own_points(run_command: RunCommand, layout: str) -> None:
     write_course(Path(), 'groups = "groups.csv"\n')
     command = hand_in(layout, {"ada": 100, "mallory": 50, "bob": 50})
-    _, _, said = headcheck(*command, "--exercise", SLUG, "--course", "headcheck.toml")
-    assert export(headcheck) == {"ada": "100", "mallory": "50", "bob": "50"}
+    _, _, said = run_command(*command, "--exercise", SLUG, "--course", "headcheck.toml")
+    assert export(run_command) == {"ada": "100", "mallory": "50", "bob": "50"}
     assert f"headcheck: {NAMESAKES}: ada (the group ada)\n" in said
     assert "something else" not in said, "nobody is blamed"
-    code, out, _ = headcheck("override", "w/ada", "60", "--store", "c.db")
+    code, out, _ = run_command("override", "w/ada", "60", "--store", "c.db")
     assert (code, out) == (0, f"w/ada {SLUG}: 100 before, 60 now\n")
 
 
@@ -256,13 +234,13 @@ def test_everybody_has_a_row_and_the_own_points(headcheck: Command, layout: str)
     ],
 )
 def test_decisions_about_a_team_are_about_its_members(
-    headcheck: Command, command: tuple[str, ...]
+    run_command: RunCommand, command: tuple[str, ...]
 ) -> None:
     write_course(Path(), '[groups]\nblue = ["s1", "s2"]\n[teams]\nblue = "team-blue"\n')
     grade = hand_in("github", {"team-blue": 100, "s3": 50})
-    headcheck(*grade, "--exercise", SLUG, "--course", "headcheck.toml")
-    assert export(headcheck) == {"s1": "100", "s2": "100", "s3": "50"}
+    run_command(*grade, "--exercise", SLUG, "--course", "headcheck.toml")
+    assert export(run_command) == {"s1": "100", "s2": "100", "s3": "50"}
     told = "w/team-blue: is the id of the group blue; name one of its members: s1, s2"
     with pytest.raises(CourseError) as caught:
-        headcheck(*command, "--store", "c.db")
+        run_command(*command, "--store", "c.db")
     assert str(caught.value) == told
