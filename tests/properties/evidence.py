@@ -30,6 +30,8 @@ ODD_SIZES = tuple(replace(size, head_dim=size.head_dim + size.tokens % 2) for si
 Algorithm = TypeVar("Algorithm")
 Attend = Callable[[Tensor, Parameters], Tensor]
 """a module's output, computed in the dtype of what it is given"""
+Measured = Callable[[Contract, Case, Tensor, Parameters, Attend], float]
+"""`measure_output` or `measure_gradients`"""
 
 
 def measure_output(

@@ -30,7 +30,7 @@ from headcheck.reference import (
     rotary_angles,
     split_heads,
 )
-from tests.properties.evidence import measure_gradients, measure_output, scale, widen
+from tests.properties.evidence import Measured, measure_gradients, measure_output, scale, widen
 
 BASE, LENGTH = 100.0, 96
 PLAIN = BY_SLUG["rope"].contract
@@ -237,9 +237,6 @@ def attend(x: Tensor, p: Parameters, case: Case, name: str, algorithm: Algorithm
     scores = scores.masked_fill(~causal_mask(case.tokens), -torch.inf)
     assert p.W_o is not None
     return F.linear(merge_heads(scores.softmax(-1) @ v), p.W_o, p.b_o)
-
-
-Measured = Callable[[Contract, Case, Tensor, Parameters, Callable[..., Tensor]], float]
 
 
 def measure(case: Case, name: str, algorithm: Algorithm, measured: Measured) -> float:

@@ -8,6 +8,7 @@ output is 0.11, of a gradient 1.3 (an outlier, limited to 0.5, in bfloat16).
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -16,19 +17,18 @@ from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.bounds.attention import K
-from headcheck.properties.bounds.gradients import Loss, compute_gradients
-from headcheck.properties.bounds.oracle import compute_expected
-from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.cases.case_tensors import (
-    DTYPES,
-    draw_normal,
-    make_parameters,
-    make_tokens,
-)
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import SIZES, scale, widen
+from tests.properties.evidence import (
+    SIZES,
+    Measured,
+    find_worst,
+    measure_gradients,
+    measure_output,
+    scale,
+    widen,
+)
 
 Scores = Callable[[Tensor, Tensor, float], Tensor]
 """scaled scores of queries and keys, (batch, heads, tokens, head_dim), with a limit"""
@@ -190,55 +190,15 @@ def attend(x: Tensor, p: Parameters, case: Case, compute: Scores) -> Tensor:
     return F.linear(context, p.W_o, p.b_o)
 
 
-def narrow(case: Case, contract: Contract) -> tuple[Tensor, Parameters]:
-    dtype = DTYPES[case.dtype]
-    return make_tokens(case, contract).to(dtype), make_parameters(case, contract).map(
-        lambda t: t.to(dtype)
-    )
-
-
-def measure(slug: str, case: Case, compute: Scores) -> float:
-    """The largest error over B."""
+def measure(slug: str, measured: Measured, case: Case, _: float, compute: Scores) -> float:
     contract = BY_SLUG[slug].contract
     x, p = make_tokens(case, contract), make_parameters(case, contract)
-    expected = compute_expected(contract, case, x, p, causal_mask(case.tokens))
-    got = attend(*narrow(case, contract), case, compute).double()
-    off = (got - expected.outputs[0]).abs().nan_to_num(nan=torch.inf)
-    return float((off / expected.tolerances[0].exact).max()) * K
+    return measured(contract, case, x, p, partial(attend, case=case, compute=compute))
 
 
-def measure_gradients(slug: str, case: Case, compute: Scores) -> float:
-    """The largest error of a gradient over its unit."""
-    contract = BY_SLUG[slug].contract
-    x, p = narrow(case, contract)
-    leaves = {n: t.clone().requires_grad_() for n, t in (("x", x), *p.items())}
-    own = Parameters(**{n: t for n, t in leaves.items() if n != "x"})
-    cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out).to(x.dtype)
-    attend(leaves["x"], own, case, compute).backward(cotangent)
-    exact = compute_gradients(
-        contract, case, x.double(), p.map(Tensor.double), causal_mask(case.tokens),
-        Loss(cotangent.double()),
-    )  # fmt: skip
-    unit = PRECISIONS[case.dtype].u * exact.growth
-    found = []
-    for name, leaf in leaves.items():
-        assert leaf.grad is not None, f"{name} gets no gradient"
-        off = (leaf.grad.double() - exact.values[name]).abs().nan_to_num(nan=torch.inf)
-        found.append(float((off / (unit * (exact.scales[name] + 1e-30))).max()))
-    return max(found)
-
-
-def find_worst(
-    measured: Callable[[str, Case, Scores], float], slug: str, dtype: str, step: int = 1
-) -> str:
-    cases = list(list_cases(slug, dtype))[::step]
-    ratios = [
-        (measured(slug, case, compute), name, str(case))
-        for case, (name, compute) in itertools.product(cases, RIGHT[slug].items())
-    ]
-    worst = max(ratios)
-    assert worst[0] <= K, f"the largest of {len(ratios)} errors is {worst}"
-    return str(worst)
+def find_largest(slug: str, dtype: str, measured: Measured, step: int = 1) -> tuple[float, str]:
+    cases = [(case, 1.0) for case in list_cases(slug, dtype)][::step]
+    return find_worst(partial(measure, slug, measured), RIGHT[slug], cases)
 
 
 TRIED = ("float64", "float32", "bfloat16")
@@ -248,19 +208,23 @@ every_dtype = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
 @every_dtype
 @pytest.mark.parametrize("slug", RIGHT)
 def test_right_algorithms_stay_within_the_bound(slug: str, dtype: str) -> None:
-    print(find_worst(measure, slug, dtype))  # noqa: T201  # seen with -s
+    worst = find_largest(slug, dtype, measure_output)
+    print(worst)  # noqa: T201  # seen with -s
+    assert worst[0] <= K
 
 
 @every_dtype
 @pytest.mark.parametrize("slug", RIGHT)
 def test_right_gradients_stay_within_their_limit(slug: str, dtype: str) -> None:
-    print(find_worst(measure_gradients, slug, dtype, step=4))  # noqa: T201  # seen with -s
+    worst = find_largest(slug, dtype, measure_gradients, step=4)
+    print(worst)  # noqa: T201  # seen with -s
+    assert worst[0] <= K
 
 
 @pytest.mark.parametrize("slug", WRONG)
 def test_wrong_algorithms_are_far_beyond_the_bound(slug: str) -> None:
     cases = [case for case in list_cases(slug, "float64") if case.tokens > 1]
     for name, compute in WRONG[slug].items():
-        ratios = [measure(slug, case, compute) for case in cases]
+        ratios = [measure(slug, measure_output, case, 1.0, compute) for case in cases]
         # Where scores are sharp, all weight may go to one key, rightly or wrongly.
         assert sorted(ratios)[len(ratios) // 3] > 1e6, f"{name}: {sorted(ratios)[:5]}"
