@@ -10,23 +10,21 @@ others, for a verdict must not be luck.
 import functools
 import gc
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 import pytest
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, find_answer, list_answers
 from headcheck.grader.audit.matrix import check_answer, load_answers
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.changes import list_touched_answers, thin_out
+from tests.submissions import load
 
 # A warning of torch about what an answer does is no exception anywhere else, and so it must not
 # be what a wrong answer dies of.
@@ -69,14 +67,6 @@ def answer_of(label: str) -> Answer:
     return find_answer(BY_SLUG[slug], name)
 
 
-def loaded(source: str) -> ModuleType:
-    """A module of its own, under a name that the answer's classes can be found by."""
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(source, "submission.py", "exec"), vars(module))
-    return module
-
-
 @functools.cache
 def cases(slug: str, seed: int) -> tuple[Case, ...]:
     return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases, seed)
@@ -109,7 +99,7 @@ class Examination:
 def examined(answer: Answer, seed: int = 0) -> Examination:
     gc.collect()  # the benches before this one hang together in circles, with all their tensors
     exercise = BY_SLUG[answer.exercise]
-    harness = Harness(make_subject(vars(loaded(answer.source))), exercise.contract)
+    harness = load(answer, exercise)
     return Examination(exercise, harness, cases(exercise.slug, seed))
 
 

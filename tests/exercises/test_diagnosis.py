@@ -7,18 +7,15 @@ that is, and rightly, adds the line.
 """
 
 import re
-import sys
-from types import ModuleType
 
 import pytest
 
 from headcheck.exercises import ALL as EXERCISES
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import Answer, find_answer, list_answers
-from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import ALL
 from headcheck.properties.mistakes.diagnosis import diagnose
+from tests.submissions import load
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -45,11 +42,7 @@ def expected(answer: str) -> list[str]:
 
 
 def named(answer: str) -> list[str]:
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(answer_of(answer).source, "submission.py", "exec"), vars(module))
-    contract = BY_SLUG[answer.split("/")[0]].contract
-    harness = Harness(make_subject(vars(module)), contract)
+    harness = load(answer_of(answer), BY_SLUG[answer.split("/")[0]])
     return [finding.mistake.name for finding in diagnose(harness)]
 
 

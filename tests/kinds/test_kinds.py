@@ -1,15 +1,12 @@
 """Kinds of attention without an exercise: right answers pass, wrong ones are caught and named."""
 
 import re
-import sys
 from collections.abc import Sequence
-from types import ModuleType
 
 import pytest
 
 from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind, load_bank
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.property import Property
@@ -17,6 +14,7 @@ from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.git_changes import list_changed_files
 from tests.kinds.bank import KINDS
+from tests.submissions import load
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -38,13 +36,6 @@ def sample(labels: Sequence[str]) -> list[str]:
         for number, label in enumerate(labels)
         if number % STEP == 0 or label.split("/")[0] in CHANGED
     ]
-
-
-def load(answer: Answer, kind: Exercise) -> Harness:
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(answer.source, "submission.py", "exec"), vars(module))
-    return Harness(make_subject(vars(module)), kind.contract)
 
 
 def find_broken(harness: Harness, kind: Exercise) -> str:

@@ -2,9 +2,7 @@
 
 import functools
 import itertools
-import sys
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,6 +25,7 @@ from headcheck.properties.property import Property
 from headcheck.properties.terms.call_form import CacheConvention, Taken
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["kv_cache"]
 HANDED = EXERCISE.contract
@@ -53,14 +52,6 @@ class KeepsItsCache(CachedAttention):
     def reset_cache(self):
         self.kept = None
 """
-
-
-def run(*sources: str) -> dict[str, Any]:
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    for source in sources:
-        exec(compile(source, "submission.py", "exec"), vars(module))
-    return vars(module)
 
 
 def list_broken(namespace: dict[str, Any], contract: Contract = HANDED) -> dict[str, str]:
@@ -90,7 +81,7 @@ def solve(*edits: tuple[str, str]) -> dict[str, Any]:
     for old, new in edits:
         assert source.count(old) == 1
         source = source.replace(old, new)
-    return run(source)
+    return execute(source)
 
 
 def test_a_method_that_sets_up_a_cache_is_given_what_the_contract_says() -> None:
@@ -101,7 +92,7 @@ def test_a_method_that_sets_up_a_cache_is_given_what_the_contract_says() -> None
         "def reset_cache(self, size, kind):\n        assert size > 0 and kind.is_floating_point"
     )
     keeping = KEEPING.replace("def reset_cache(self):", checked)
-    assert list_broken(run(EXERCISE.solution, keeping), sized) == {}
+    assert list_broken(execute(EXERCISE.solution, keeping), sized) == {}
 
 
 def test_they_belong_to_what_has_a_cache_alone() -> None:
@@ -131,7 +122,7 @@ def test_the_solution_keeps_them() -> None:
     ],
 )
 def test_what_goes_wrong_beside_the_numbers_breaks_its_own(name: str, broken: set[str]) -> None:
-    assert list_broken(run(find_answer(EXERCISE, name).source)).keys() == broken
+    assert list_broken(execute(find_answer(EXERCISE, name).source)).keys() == broken
 
 
 def test_what_follows_a_cache_sees_nothing_of_it() -> None:
@@ -156,7 +147,7 @@ def test_an_output_that_is_no_tensor_is_told_of() -> None:
 
 
 def test_a_module_may_keep_its_own_cache() -> None:
-    assert list_broken(run(EXERCISE.solution, KEEPING), KEPT_OF) == {}
+    assert list_broken(execute(EXERCISE.solution, KEEPING), KEPT_OF) == {}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +161,7 @@ def test_a_module_may_keep_its_own_cache() -> None:
 def test_a_module_that_keeps_it_wrongly_is_accused(old: str, new: str, broken: str) -> None:
     assert KEEPING.count(old) == 1
     faulty = KEEPING.replace(old, new)
-    assert broken in list_broken(run(EXERCISE.solution, faulty), KEPT_OF)
+    assert broken in list_broken(execute(EXERCISE.solution, faulty), KEPT_OF)
 
 
 def test_nobody_is_asked_to_go_back_who_keeps_one_cache() -> None:
@@ -185,7 +176,7 @@ UNEVEN: Lengths = (1, 2, 1, 3)
 @functools.cache
 def look_at_llama() -> LiveContext:
     case = Case(batch=2, tokens=7, d_in=5, heads=2, group=2, head_dim=4, seed=3, sharpness=2)
-    harness = Harness(make_subject(run(LLAMA.solution)), LLAMA.contract)
+    harness = Harness(make_subject(execute(LLAMA.solution)), LLAMA.contract)
     return harness.get_context(LLAMA.contract.fit(case))
 
 

@@ -3,9 +3,7 @@
 import functools
 import itertools
 import re
-import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,6 +23,7 @@ from headcheck.properties.violations.violation import SubmissionFailed, Violatio
 from tests.golden import texts
 from tests.kinds.bank import KINDS
 from tests.library import real_bugs
+from tests.submissions import execute
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -189,10 +188,7 @@ def solution_of(slug: str) -> dict[str, Any]:
 def from_bank(slug: str, name: str) -> dict[str, Any]:
     there = {answer.name: answer.source for answer in list_answers(FOLDERS[slug], "wrong")}
     assert name in there, f"{slug}/{name} is gone: name another witness in LATER"
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(there[name], "submission.py", "exec"), vars(module))
-    return vars(module)
+    return execute(there[name])
 
 
 def witness(label: str) -> tuple[Harness, Harness]:

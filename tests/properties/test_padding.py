@@ -1,14 +1,8 @@
 """Padding: each property accuses what breaks it, and nothing else."""
 
-import sys
-from types import ModuleType
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.exercises.answers import find_answer
-from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families import ALL
 from headcheck.properties.families.masking import (
@@ -21,9 +15,8 @@ from headcheck.properties.families.padding import (
     padding_may_stand_on_either_side,
 )
 from headcheck.properties.families.results import the_mask_may_be_left_out
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from tests.submissions import holds
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -32,22 +25,6 @@ INVISIBLE, EITHER_SIDE = padding_is_invisible, padding_may_stand_on_either_side
 NO_OTHER = a_sequence_of_padding_spoils_no_other
 OWN = (INVISIBLE, EITHER_SIDE, NO_OTHER)
 MASKED = (a_mask_of_ones_is_no_mask, the_mask_is_not_remembered, the_mask_may_be_left_out)
-
-
-def holds(prop: Property, name: str) -> bool:
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(find_answer(EXERCISE, name).source, "submission.py", "exec"), vars(module))
-    harness = Harness(make_subject(vars(module)), EXERCISE.contract)
-    cases = generate_case_set(harness.contract, EXERCISE.cases)
-    chosen = prop.select_cases(harness.contract, cases)
-    assert chosen
-    try:
-        for case in chosen:
-            prop.check(harness.get_context(case))
-    except (Violation, SubmissionFailed):
-        return False
-    return True
 
 
 def test_they_belong_to_masks_of_keys_alone() -> None:
@@ -65,7 +42,7 @@ def test_masks_of_both_kinds_may_be_left_out_and_are_not_kept(slug: str) -> None
 @pytest.mark.parametrize("name", ["view_and_transpose", "fused_kernel", "padding_cut_out"])
 @pytest.mark.parametrize("prop", [*OWN, *MASKED], ids=lambda prop: prop.name)
 def test_right_answers_are_accepted(prop: Property, name: str) -> None:
-    assert holds(prop, name)
+    assert holds(prop, EXERCISE, name)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +69,7 @@ def test_right_answers_are_accepted(prop: Property, name: str) -> None:
     ids=lambda each: each if isinstance(each, str) else each.name,
 )
 def test_wrong_answers_are_accused(prop: Property, name: str) -> None:
-    assert not holds(prop, name)
+    assert not holds(prop, EXERCISE, name)
 
 
 @pytest.mark.parametrize(
@@ -107,4 +84,4 @@ def test_wrong_answers_are_accused(prop: Property, name: str) -> None:
     ],
 )
 def test_other_mistakes_are_not_theirs(prop: Property, name: str) -> None:
-    assert holds(prop, name)
+    assert holds(prop, EXERCISE, name)

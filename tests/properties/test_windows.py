@@ -1,14 +1,10 @@
 """Windows and shared keys: each property accuses what breaks it, and nothing else."""
 
-import sys
-from types import ModuleType
-
 import pytest
 import torch
 
 from headcheck.exercises import BY_SLUG
-from headcheck.exercises.answers import find_answer, list_answers
-from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.exercises.answers import list_answers
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.variant import find_visible, get_variant
 from headcheck.properties.families import ALL
@@ -18,11 +14,10 @@ from headcheck.properties.families.variants import (
     neighbouring_heads_share_keys_and_values,
     what_lies_before_the_window_is_invisible,
 )
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from headcheck.reference import PLAIN, causal_mask
+from tests.submissions import holds
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -33,26 +28,6 @@ EVENLY = heads_that_cannot_share_evenly_are_refused
 OWN = {"sliding_window": (BEFORE, LONGER), "grouped_query": (SHARED, EVENLY)}
 RIGHT = [(slug, answer.name) for slug in OWN for answer in list_answers(BY_SLUG[slug], "right")]
 WINDOW, GROUPED = (BY_SLUG[slug].contract for slug in OWN)
-
-
-def make_harness(slug: str, name: str) -> Harness:
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(find_answer(BY_SLUG[slug], name).source, "submission.py", "exec"), vars(module))
-    return Harness(make_subject(vars(module)), BY_SLUG[slug].contract)
-
-
-def holds(prop: Property, slug: str, name: str) -> bool:
-    harness = make_harness(slug, name)
-    cases = generate_case_set(harness.contract, BY_SLUG[slug].cases)
-    chosen = prop.select_cases(harness.contract, cases)
-    assert chosen
-    try:
-        for case in chosen:
-            prop.check(harness.get_context(case))
-    except (Violation, SubmissionFailed):
-        return False
-    return True
 
 
 @pytest.mark.parametrize("slug", OWN)
@@ -66,7 +41,7 @@ def test_each_belongs_to_its_exercise_alone(slug: str) -> None:
 
 @pytest.mark.sampled(("slug", "name"), RIGHT, RIGHT[::4])
 def test_what_is_right_keeps_each(slug: str, name: str) -> None:
-    assert all(holds(prop, slug, name) for prop in OWN[slug])
+    assert all(holds(prop, BY_SLUG[slug], name) for prop in OWN[slug])
 
 
 @pytest.mark.parametrize(
@@ -99,7 +74,7 @@ def test_what_is_right_keeps_each(slug: str, name: str) -> None:
 def test_what_is_wrong_breaks_what_it_should(
     slug: str, name: str, broken: tuple[Property, ...]
 ) -> None:
-    assert tuple(prop for prop in OWN[slug] if not holds(prop, slug, name)) == broken
+    assert tuple(prop for prop in OWN[slug] if not holds(prop, BY_SLUG[slug], name)) == broken
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5])
