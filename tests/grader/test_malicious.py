@@ -85,8 +85,18 @@ def book(records: Mapping[str, SubmissionRecord], name: str) -> Gradebook:
     return Gradebook(ATTACKS[name][:100], (standing(records[name], ATTACKS[name][:2000]),))
 
 
-def written(records: Mapping[str, SubmissionRecord], name: str) -> Iterator[tuple[str, str]]:
-    """Everything that is written about a submission for people or for their tools."""
+@pytest.fixture(scope="module", params=ATTACKS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def written(judged: Mapping[str, SubmissionRecord], name: str) -> list[tuple[str, str]]:
+    """Everything that is written about a submission for people or for their tools, by its form."""
+    return list(write(judged, name))
+
+
+def write(records: Mapping[str, SubmissionRecord], name: str) -> Iterator[tuple[str, str]]:
     report = build_report([records[name]])
     for form in ("text", "json", "html", "github"):
         yield form, run.render_report(report, form)
@@ -97,7 +107,6 @@ def written(records: Mapping[str, SubmissionRecord], name: str) -> Iterator[tupl
     yield "dashboard", dashboard.render(book(records, name), "0.1.0")
 
 
-@pytest.mark.parametrize("name", ATTACKS)
 def test_the_attack_is_in_the_record(judged: Mapping[str, SubmissionRecord], name: str) -> None:
     record = judged[name]
     assert record.status == "crashed"
@@ -106,11 +115,8 @@ def test_the_attack_is_in_the_record(judged: Mapping[str, SubmissionRecord], nam
     assert len(shown.message) < 5000
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_nothing_controls_a_terminal_or_a_log(
-    judged: Mapping[str, SubmissionRecord], name: str
-) -> None:
-    for form, text in written(judged, name):
+def test_nothing_controls_a_terminal_or_a_log(written: list[tuple[str, str]]) -> None:
+    for form, text in written:
         body = text.replace("\r\n", "\n") if form.startswith("export") else text
         assert UNSAFE.search(body) is None, form
         for line in body.split("\n"):
@@ -122,9 +128,8 @@ def test_nothing_controls_a_terminal_or_a_log(
         text.encode()
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_nothing_is_long(judged: Mapping[str, SubmissionRecord], name: str) -> None:
-    for form, text in written(judged, name):
+def test_nothing_is_long(written: list[tuple[str, str]]) -> None:
+    for form, text in written:
         assert len(text.encode()) < 300_000, form
 
 
@@ -154,24 +159,19 @@ def pages(records: Mapping[str, SubmissionRecord], name: str) -> Sequence[str]:
     ]
 
 
-@pytest.mark.parametrize("name", ATTACKS)
 def test_nothing_becomes_markup(judged: Mapping[str, SubmissionRecord], name: str) -> None:
     for got, plain in zip(pages(judged, name), pages(judged, "plain"), strict=True):
         assert Tags(got).found == Tags(plain).found
         assert "alert(1)</script>" not in OUTLINE.sub("", got)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
 def test_json_is_read_back_as_it_was(judged: Mapping[str, SubmissionRecord], name: str) -> None:
     report = build_report([judged[name]])
     assert from_json(run.render_report(report, "json")) == report
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_other_readers_read_what_they_are_given(
-    judged: Mapping[str, SubmissionRecord], name: str
-) -> None:
-    for form, text in written(judged, name):
+def test_other_readers_read_what_they_are_given(written: list[tuple[str, str]]) -> None:
+    for form, text in written:
         if form in ("export gradescope", "export prairielearn"):
             json.loads(text)
         elif form == "export junit":
@@ -182,7 +182,6 @@ def test_other_readers_read_what_they_are_given(
             assert not [cell for row in rows for cell in row if cell.startswith(FORMULA_PREFIXES)]
 
 
-@pytest.mark.parametrize("name", ATTACKS)
 def test_only_our_own_lines_begin_at_the_edge(
     judged: Mapping[str, SubmissionRecord], name: str
 ) -> None:

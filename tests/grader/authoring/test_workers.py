@@ -1,5 +1,6 @@
 """Whatever an answer does to the process that judges it, the others are judged."""
 
+import multiprocessing
 import os
 import time
 
@@ -12,7 +13,14 @@ from headcheck.grader.authoring.answers import spread
 from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
 from headcheck.grader.authoring.workers import judge_all
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 EXERCISE = BY_SLUG["linear_layer"]
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new interpreter takes seconds to import torch; test_author.py judges in such ones."""
+    monkeypatch.setattr(workers, "CONTEXT", multiprocessing.get_context("fork"))
 
 
 def make_answer(name: str) -> Answer:
@@ -50,7 +58,7 @@ def test_nothing_is_judged_without_answers() -> None:
 
 def test_what_is_not_judged_in_time_is_left_out() -> None:
     answers = [make_answer("good"), make_answer("spin"), make_answer("good")]
-    judged = judge_all(EXERCISE, answers, 1, misbehave, seconds=6.0)
+    judged = judge_all(EXERCISE, answers, 1, misbehave, seconds=2.0)
     assert [each.answer.name for each in judged] == ["good"]
 
 

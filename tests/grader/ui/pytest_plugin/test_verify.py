@@ -36,18 +36,23 @@ def verify(folder: Path, source: str, *words: str) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
-def test_the_first_failure_and_its_mistake_come_first(tmp_path: Path) -> None:
-    code, lines = verify(tmp_path, SCALED, "-k", "equation or scale or shape or finite")
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What is said of a wrong answer."""
+    folder = tmp_path_factory.mktemp("scaled")
+    code, said = verify(folder, SCALED, "-k", "equation or scale or shape or size or finite")
     assert code == 1
+    return said
+
+
+def test_the_first_failure_and_its_mistake_come_first(lines: list[str]) -> None:
     assert lines[0].startswith("FAILED it_equals_the_equation[cpu-float64]")
     fails = next(n for n, line in enumerate(lines) if line.startswith("Fails: "))
     assert any("root" in line for line in lines[1:fails]), "the mistake has a name"
     assert sum(line.startswith("Fails: ") for line in lines) == 1
 
 
-def test_then_one_screen_says_what_failed_and_what_was_skipped(tmp_path: Path) -> None:
-    code, lines = verify(tmp_path, SCALED, "-k", "equation or scale or shape or size or finite")
-    assert code == 1
+def test_then_one_screen_says_what_failed_and_what_was_skipped(lines: list[str]) -> None:
     text = "\n".join(lines)
     failed = next(line for line in lines if line.startswith("it_equals_the_equation ["))
     assert failed.startswith(
