@@ -35,6 +35,10 @@ from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import NOT_FAILED, UNKNOWN, Status
 
 BATCH_LABEL = "(all questions at once)"
+# Not forked from this process: torch has run here, and its threads would be missing in a fork.
+# They are forked from one that has imported torch, which takes seconds, and has not run it.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__])
 MEMORY_LIMIT = 8 << 30
 SLOW_CHECK_S, MAX_SLOW_CHECKS = 2.0, 3
 """a search ends after `MAX_SLOW_CHECKS` checks that each took longer than `SLOW_CHECK_S` seconds"""
@@ -159,9 +163,7 @@ def run_audit(
     limit: SearchLimit | None = None,
 ) -> Audit:
     """Check answers to these exercises in `jobs` child processes; search if `limit` is set."""
-    # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=CONTEXT, initializer=initialise_process) as pool:
         check = functools.partial(check_answer, limit=limit)
         by_slug, todo = {each.slug: each for each in exercises}, list(answers)
         asked = [by_slug[answer.exercise] for answer in todo]

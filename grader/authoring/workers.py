@@ -1,7 +1,6 @@
 """Judge answers side by side in child processes, even if they hang or end their process."""
 
 import math
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,13 +9,12 @@ from multiprocessing.process import BaseProcess
 
 from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer
-from headcheck.grader.audit.matrix import initialise_process
+from headcheck.grader.audit.matrix import CONTEXT, initialise_process
 from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged, judge
 from headcheck.grader.sandbox.timing import ChildTimer, OutOfPatience, read_process_times
 
 TIME_LIMIT_S = 60.0
 """how many seconds an answer may compute or sleep; the slowest normal answer takes a few seconds"""
-CONTEXT = multiprocessing.get_context("spawn")
 Task = Callable[[Answer, Exercise], Judged]
 
 
