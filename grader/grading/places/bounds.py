@@ -14,7 +14,7 @@ from headcheck.grader.grading.places.flow import (
 from headcheck.grader.grading.places.lines import JOINS, Bound, LineFinder
 from headcheck.grader.grading.places.masks import MaskReader
 from headcheck.grader.grading.places.matching import UNIT, Pattern
-from headcheck.grader.grading.places.stage_search import SUMS, SearchReader
+from headcheck.grader.grading.places.stage_search import SearchReader
 from headcheck.grader.grading.places.stages import Kind, collect_needed, find_last
 from headcheck.grader.grading.places.unused import Unused
 
@@ -67,7 +67,7 @@ class Bounder(SearchReader):
         given = {k: self.search.found[k].steps for k in needed if self.search.is_met(k)}
         stops = frozenset().union(*given.values()) if given else frozenset()
         between = self.flow.walk_back([step], stops) & self.search.slice | {step}
-        edge = {n for each in between for n in self.flow.steps[each].sources if n in stops}
+        edge = self.flow.find_edge(between, stops)
         last = [k for k in self.stages if k in given and given[k] & edge]
         last = [k for k in last if not any(k in collect_needed(self.stages, o) for o in last)]
         before, found = self.flow.list_positions(edge), tuple(last)
@@ -77,18 +77,22 @@ class Bounder(SearchReader):
         skipped = missing != key and not any(self.flow.steps[n].kind in KERNELS for n in between)
         computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
         left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
-        if not skipped or missing in ("q", "k", "v"):
+        if not skipped or self._is_projected(missing):
             kernels = [n for n in sorted(between) if self.flow.steps[n].kind in KERNELS]
             between |= self._list_exchanged(key, next(iter(kernels), step), edge)
-        if self.stages[key].kind is Kind.STEP and between == {step} and step not in stops:
+        if (
+            self.stages[key].kind in (Kind.STEP, Kind.SUM)
+            and between == {step}
+            and step not in stops
+        ):
             between |= edge
-        if key == "masked":
-            between = MaskReader(self.search).list_suspects(step, between)
+        if (hidden := self.stages[key].hidden) is not None:
+            between = MaskReader(self.search).list_suspects(step, hidden, between)
         lines = self.lines.add_pieces(self.lines.add_fed(between), edge)
         right = frozenset().union(*(given[k] for k in last))
         thrown = self.lines.list_thrown_away(between | right, self.stages[missing].numel)
         lines = sort_positions([*lines, *thrown])
-        if skipped or (key == "angles" and "unscaled" in last):
+        if skipped:
             lines = self.lines.add_span(missing, step, edge, lines)
         lines = self.lines.add_turning(missing, edge, lines)
         lines = self.lines.add_gains(missing, step, lines)
@@ -129,7 +133,7 @@ class Bounder(SearchReader):
             lines = self.lines.list_lines([at, *joined])
         else:
             fed = self.lines.add_fed([at, *joined])
-            lines = self.flow.add_sizes(fed) if name in ("q", "k", "v") else fed
+            lines = self.flow.add_sizes(fed) if self._is_projected(name) else fed
         return Bound(name, at, lines, before, found, scrambles=name)
 
     def _list_exchanged(self, key: str, step: int, edge: set[int]) -> set[int]:
@@ -144,7 +148,7 @@ class Bounder(SearchReader):
             if all(m is not None and n in m.steps for m, n in zip(own, given, strict=False)):
                 return set()
             sources = set(given)
-        elif self.stages[key].kind is not Kind.PRODUCT and key not in SUMS:
+        elif self.stages[key].kind not in (Kind.PRODUCT, Kind.SUM):
             return set()
         if not sources <= self.search.right:
             return set()
@@ -154,17 +158,17 @@ class Bounder(SearchReader):
         turned = key in self.search.found and not self.search.found[key].upright
         if len(needs) > 1 and all(steps & sources for steps in needs) and not turned:
             return set()
-        if key in SUMS:
+        if self.stages[key].kind is Kind.SUM:
             return sources
-        starts = {
-            n
-            for k in ("xq", "xk", "xv", "entered")
-            if k in self.search.found
-            for n in self.search.found[k].steps
-        }
-        roles = (m.steps for k, m in self.search.found.items() if k[0] in "qkv")
+        found = [(self.stages[k], match.steps) for k, match in self.search.found.items()]
+        starts = (each for stage, each in found if stage.axes == "btd" and stage.kind is Kind.STEP)
+        roles = (each for stage, each in found if {*"btw"} <= {*stage.axes})
         compared = edge & frozenset[int]().union(*roles)
-        return self.flow.walk_back(compared, starts) & self.search.right
+        return self.flow.walk_back(compared, frozenset[int]().union(*starts)) & self.search.right
+
+    def _is_projected(self, key: str) -> bool:
+        """Whether a stage is the queries, keys or values that a layer gives."""
+        return bool(self.stages[key].role) and self.stages[key].kind is Kind.LAYER
 
     def _find_whole(self, number: int) -> int:
         """Return the step of a stage of which a step is a part, or this itself."""
@@ -193,12 +197,12 @@ class Bounder(SearchReader):
 
     def _find_unmerged(self, key: str, step: int) -> tuple[str, int] | None:
         """Return the step that lays heads side by side otherwise than a layer takes them."""
-        if key not in ("bare", "attended"):
+        need, stage = key, self.stages[key]
+        while stage.kind is Kind.LAYER and stage.axes == "btd":
+            need = stage.needs[0]
+            stage = self.stages[need]
+        if need == key or stage.axes != "bhtw" or not self.search.is_met(need):
             return None
-        [need] = self.stages["bare" if "bare" in self.stages else key].needs
-        if not self.search.is_met(need):
-            return None
-        stage = self.stages[need]
         merged = stage.values.transpose(1, 2).flatten(2)
         for number in self.flow.steps[step].sources:
             got = self.flow.values.get(number)
@@ -215,9 +219,7 @@ class Bounder(SearchReader):
     def _bound_scale(self, missing: str) -> Bound | None:
         """Return the bound if scores are right but for a factor."""
         factors = self._list_factors()
-        if "adjusted" in self.stages or self._is_linear():
-            return None
-        if not factors or missing not in ("maps", "weights"):
+        if not factors or self.stages[missing].kind is not Kind.SOFTMAX:
             return None
         lasts = [n for n in factors if not set(self.flow.uses[n]) & set(factors)]
         if all(abs(factors[n] - 1) < UNIT for n in lasts):
@@ -232,18 +234,20 @@ class Bounder(SearchReader):
         firsts = {n for n, before in sources.items() if not before}
         between = changes or self._list_unscaled(firsts, lasts, set(factors))
         last, at = max(lasts), self.flow.list_positions(firsts)
-        key = next(k for k in ("scores", "masked") if k in self.search.found)
+        key = self._list_scaled()[0]
         step = max(n for n in factors if n in self.search.found[key].steps)
         lines = self.lines.add_fed(between)
         return Bound(key, step, lines, at, (key,), factor=factors[last])
 
-    def _is_linear(self) -> bool:
-        return self.stages["scores"].name == "products"
+    def _list_scaled(self) -> list[str]:
+        """Return which scores are found, masked or not, that may have any scale."""
+        found = ((k, self.stages[k]) for k in self.search.found)
+        return [k for k, s in found if s.is_of_keys and s.any_scale and not s.scaled_later]
 
     def _list_factors(self) -> dict[int, float]:
         """Return the factors of all scores, masked or not, on which a wrong result rests."""
-        scored = [k for k in ("scores", "masked") if k in self.search.found]
-        found = {n: f for k in scored for n, f in self.search.found[k].factors.items()}
+        scaled = (self.search.found[k].factors for k in self._list_scaled())
+        found = {n: f for factors in scaled for n, f in factors.items()}
         return {n: f for n, f in found.items() if n in self.search.slice}
 
     def _list_unscaled(self, firsts: set[int], lasts: list[int], scored: set[int]) -> set[int]:
@@ -274,7 +278,8 @@ class Bounder(SearchReader):
     def _has_other_heads(self, key: str, step: int) -> bool:
         """Whether a step gives scores of one head, and no loop gives those of the others."""
         stage, shape = self.stages[key], self.flow.steps[step].shape
-        if key != "scores" or math.prod(shape) == stage.numel:
+        of_keys = stage.is_of_keys and stage.kind is Kind.PRODUCT
+        if not of_keys or math.prod(shape) == stage.numel:
             return False
         at, kind = self.flow.get_position(step), self.lines.get_kind(step)
         steps = range(len(self.flow.steps))
@@ -303,7 +308,7 @@ class Bounder(SearchReader):
             return None
         stops = self.search.found[last].steps
         between = self.flow.walk_back([self.search.wrong], stops) - stops
-        edge = {n for each in between for n in self.flow.steps[each].sources if n in stops}
+        edge = self.flow.find_edge(between, stops)
         at = self.flow.list_positions(edge or stops)
         if edge and not self.search.right & between:
             return Bound("", None, self.lines.add_fed(between), at, (last,))

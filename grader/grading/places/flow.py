@@ -105,6 +105,10 @@ class Flow:
                 todo += [n for n in self.uses[number] if through is None or n in through]
         return seen
 
+    def find_edge(self, starts: Iterable[int], stops: Collection[int]) -> set[int]:
+        """Return those of some steps that others take."""
+        return {n for each in starts for n in self.steps[each].sources if n in stops}
+
     def weighs_tokens(self, softmax: int) -> bool:
         """Whether a softmax is of products of what tokens give with what tokens give."""
         reached = self.walk_back(self.returned)

@@ -11,7 +11,7 @@ from headcheck.grader.grading.places.flow import (
     sort_positions,
 )
 from headcheck.grader.grading.places.stage_search import SearchReader
-from headcheck.grader.grading.places.stages import collect_needed
+from headcheck.grader.grading.places.stages import Kind, collect_needed
 
 JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
@@ -88,10 +88,11 @@ class LineFinder(SearchReader):
 
         If no line does, it is left out before the function of the norm returns.
         """
-        path = self.search.gains.get(missing)
+        path = self.search.weights.get(missing)
         own = {n for n, each in enumerate(self.flow.steps) if each.kind == f"{PARAMETER}{path}"}
         users = {n for each in own for n in self.flow.uses[each] if n in self.search.slice}
-        if path is None or users & self.flow.walk_back([step]):
+        is_layer = self.stages[missing].kind is Kind.LAYER
+        if path is None or is_layer or users & self.flow.walk_back([step]):
             return lines
         if users:
             return sort_positions([*lines, *self.flow.list_positions(users)])
@@ -125,9 +126,9 @@ class LineFinder(SearchReader):
         self, missing: str, edge: set[int], lines: tuple[Position, ...]
     ) -> tuple[Position, ...]:
         """Add the lines of the angles if what they rotate is missing."""
-        if missing[1:] not in ("r", "t") or "angles" not in self.search.found:
-            return lines
-        every = self.search.found["angles"].steps
+        turns = (k for k in self.stages[missing].needs if self.stages[k].into)
+        found = (self.search.found[k].steps for k in turns if k in self.search.found)
+        every = next(found, frozenset[int]())
         turning = edge & every
         laid_out = {n for n in self.flow.walk_back(turning) & every if self._is_doubled(n)}
         return sort_positions([*lines, *self.flow.list_positions(turning | laid_out)])

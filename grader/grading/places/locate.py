@@ -4,7 +4,7 @@ The case is one on which mistakes differ, or else one that failed, in float64. A
 verdict. If values are right on these cases, something else is wrong, and no place is known.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -45,28 +45,6 @@ MAX_FAILING = 4
 """how many failing cases are traced if values are right on all others"""
 MAX_NUMBERS = 1 << 14
 """failing cases of more scores are not traced"""
-LAYERS = {
-    "latent": "W_down",
-    "qp": "W_qr",
-    "kp": "W_kr",
-    "q": "W_q",
-    "k": "W_k",
-    "v": "W_v",
-    "gate": "W_gate",
-    "attended": "W_o",
-    "hidden": "W_1",
-    "forwarded": "W_2",
-}
-"""the weights of the layers that give stages"""
-GAINS = {
-    "entered": "gain_in",
-    "renormed": "gain_ff",
-    "qn": "gain_q",
-    "kn": "gain_k",
-    "normed": "gain_heads",
-    "weights": "sinks",
-}
-"""the weights of the norms that give stages"""
 WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
 INEXACT = 1e-5
@@ -143,8 +121,8 @@ def _bound(context: LiveContext, traced: Traced, wrong: int, stages: Stages) -> 
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
     paths = frozenset(path for path, _ in contract.to_stored(context.parameters, context.case))
-    layers, gains = _list_paths(contract, LAYERS), _list_paths(contract, GAINS)
-    search = Search(traced.flow, stages, step, target, exact, layers, gains, paths, traced.lacking)
+    weights = _list_paths(contract, stages)
+    search = Search(traced.flow, stages, step, target, exact, weights, paths, traced.lacking)
     bound = Bounder(search, LineFinder(search)).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None
@@ -160,11 +138,10 @@ def _find_target(result: str, stages: Stages) -> str:
     return [key for key in stages if key != "logsumexp"][-1]
 
 
-def _list_paths(contract: Contract, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths of the weights that hold a single one of these, by their stages."""
-    single = (m for m in contract.mappings if len(m.holds) == 1)
-    alone = {m.holds[0]: m.path for m in single}
-    return {key: alone[name] for key, name in names.items() if name in alone}
+def _list_paths(contract: Contract, stages: Stages) -> dict[str, str]:
+    """Return the paths of the weights that hold a single one, by the stages that they give."""
+    alone = {m.holds[0]: m.path for m in contract.mappings if len(m.holds) == 1}
+    return {key: alone[each.weight] for key, each in stages.items() if each.weight in alone}
 
 
 def _iter_contexts(

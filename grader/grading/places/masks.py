@@ -19,18 +19,14 @@ HIDDEN = -1e4
 class MaskReader(SearchReader):
     """Reads the mask by which a step hides scores."""
 
-    def list_suspects(self, step: int, between: Set[int]) -> set[int]:
+    def list_suspects(self, step: int, hidden: Tensor, between: Set[int]) -> set[int]:
         """Return the steps that may be wrong, of those between right scores and a step that hides.
 
         If the mask is right, what makes it is not wrong; if it is not, and not only inverted, then
         what hides by it is right.
         """
-        hidden, mask = self.stages["masked"].hidden, self._find_mask(step)
-        if (
-            hidden is None
-            or mask is None
-            or math.prod(self.flow.steps[step].shape) != hidden.numel()
-        ):
+        mask = self._find_mask(step)
+        if mask is None or math.prod(self.flow.steps[step].shape) != hidden.numel():
             return set(between)
         number, hides = mask
         try:

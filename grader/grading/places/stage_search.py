@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
-
 from headcheck.grader.grading.places.flow import (
     GIVEN,
     KERNELS,
@@ -24,9 +22,7 @@ from headcheck.grader.grading.places.matching import StageMatch, find_stage
 from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages, collect_needed
 
 HEADS = "{head}"
-POWERS = ("pow", "__pow__", "__rpow__", "float_power", "exp", "exp2")
-SUMS = ("added", "closed", "gated")
-"""stages that one operation makes of two others"""
+MULTIPLIED = (Kind.LAYER, Kind.PRODUCT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +36,8 @@ class Search:
     target: str
     """the stage that this step should give"""
     exact: float
-    layers: Mapping[str, str]
-    """the paths of the weights of stages that a layer gives; each head may have its own"""
-    gains: Mapping[str, str]
-    """the paths of the gains of stages that a norm gives"""
+    weights: Mapping[str, str]
+    """the paths of the weights of stages; each head may have its own"""
     paths: frozenset[str]
     """the paths of all weights that the statement asks for"""
     lacking: frozenset[str]
@@ -54,12 +48,12 @@ class Search:
         """The stages that are found, with the steps that give them."""
         matches = {k: find_stage(s, self.flow.by_size, self.exact) for k, s in self.stages.items()}
         found = {key: match for key, match in matches.items() if match is not None}
-        if "adjusted" in self.stages and "scores" in found and found["scores"].is_scaled:
-            del found["scores"]  # what is added to them, or limits them, may have any scale
-        if "unscaled" in found:  # what scaling leaves as they are is no input of it
-            first = found["unscaled"].steps
+        scaled = {k for k in found if self.stages[k].scaled_later and found[k].is_scaled}
+        found = {key: match for key, match in found.items() if key not in scaled}
+        for key in (k for k in found if self.stages[k].by):
+            first = found[key].steps
             later = {n for n in first if self.flow.walk_back([n]) & first - {n}}
-            found["unscaled"] = StageMatch(first - later, {})
+            found[key] = StageMatch(first - later, {})
         return found
 
     @cached_property
@@ -81,20 +75,20 @@ class Search:
         for key, stage in self.stages.items():
             if stage.optional or self.is_met(key) or self.has_met_successor(key):
                 continue
-            if key == "angles" and self._find_rotation() is None:
+            if stage.into and self._find_taken(stage) is None:
                 continue
             if key == self.target or key in collect_needed(self.stages, self.target):
-                return self._find_missing_speed() or key if key == "angles" else key
+                return self._find_first_cause(key) if stage.into else key
         return None
 
-    def _find_missing_speed(self) -> str | None:
-        """Return which frequencies are missing, if that is why angles are."""
-        if not self.is_met("unscaled"):
-            return "unscaled" if self.choose_candidate("unscaled") is not None else None
-        plain, scaled = (self.stages[key].values for key in ("unscaled", "frequencies"))
-        differs = not torch.equal(plain, scaled)
-        found = self.found.get("frequencies")
-        return "frequencies" if differs and (not found or not found.steps & self.slice) else None
+    def _find_first_cause(self, key: str) -> str:
+        """Return which stage that code may go without is missing, if another is for that reason."""
+        for need in self.stages[key].needs:
+            steps = self.found[need].steps if need in self.found else frozenset[int]()
+            by = self.stages[need].by
+            if not (steps if by else steps & self.slice):
+                return key if by and self.choose_candidate(need) is None else need
+        return key
 
     def has_met_successor(self, key: str) -> bool:
         return any(
@@ -112,13 +106,11 @@ class Search:
     def choose_candidate(self, key: str) -> int | None:
         """Return the step that should have given a stage."""
         stage = self.stages[key]
-        if key == "angles":
-            return self._find_rotation()
-        if key in ("unscaled", "frequencies"):
-            return self._find_speed(key)
+        if stage.into:
+            return self._find_taken(stage)
         if (layer := self._find_layer(key)) is not None:
             return layer if layer not in self.right else None
-        if key in self.layers and not self.uses_path(self.layers[key]):
+        if stage.kind is Kind.LAYER and not self.uses_path(self.weights.get(key)):
             return None
         given = self._list_given(key)
         if stage.hidden is not None and (idle := self.find_idle(key)) is not None:
@@ -126,23 +118,22 @@ class Search:
         reached = [self.flow.walk_on(steps) for steps in given]
         from_all = set.intersection(*reached) if reached else set[int]()
         # What is not rotated rests on no angles; what rests on angles alone is not rotated.
-        any_of = reached[0] if "angles" in stage.needs and reached else set[int]().union(*reached)
-        for possible in (from_all, any_of):
+        turned = any(self.stages[k].into for k in stage.needs)
+        any_of = reached[0] if turned and reached else set[int]().union(*reached)
+        for possible in (from_all, any_of) if stage.needs else (self.slice,):
             candidates = self._list_candidates(stage, possible)
-            if stage.kind is Kind.PRODUCT and possible is not from_all:
+            if stage.kind in MULTIPLIED and possible is any_of:
                 candidates = [n for n in candidates if self.flow.steps[n].kind in PRODUCTS]
             chosen = self._pick(key, candidates, given) if candidates else None
             if chosen is not None:
                 return chosen
         return None
 
-    def _find_rotation(self) -> int | None:
-        """Return the step whose cosines and sines are taken."""
-        for number in sorted(self.slice):
-            step = self.flow.steps[number]
-            if step.kind in ("cos", "sin", "polar") and step.sources[-1] not in self.right:
-                return step.sources[-1]
-        return None
+    def _find_taken(self, stage: OracleStage) -> int | None:
+        """Return the first step that is taken as a stage is, and that is not right."""
+        taken = (self.flow.steps[n] for n in sorted(self.slice))
+        sources = (each.sources[-1] for each in taken if each.kind in stage.into)
+        return next((n for n in sources if n not in self.right), None)
 
     def find_idle(self, key: str) -> int | None:
         """Return a step that may hide scores, but leaves all as they are."""
@@ -151,18 +142,6 @@ class Search:
         sources = {n: self.flow.steps[n].sources for n in same}
         idle = (n for n in same if len(sources[n]) > 1 and not same.isdisjoint(sources[n]))
         return max(idle, default=None)
-
-    def _find_speed(self, key: str) -> int | None:
-        """Return the step that should give frequencies: a power, or the last that follows it."""
-        rotation = self._find_rotation()
-        behind = [] if rotation is None else sorted(self.flow.walk_back([rotation]) - {rotation})
-        steps, size = self.flow.steps, self.stages[key].numel
-        alike = [n for n in behind if math.prod(steps[n].shape) == size and n not in self.right]
-        if key == "unscaled":
-            powers = (n for n in alike if steps[n].kind in POWERS)
-            return next((n for n in powers if not self._divides_more(n)), None)
-        after = self.flow.walk_on(self.found["unscaled"].steps)
-        return next((n for n in reversed(alike) if n in after), None)
 
     def _divides_more(self, number: int) -> bool:
         """Whether positions are divided by a step: then it may be the inverse of frequencies."""
@@ -182,8 +161,8 @@ class Search:
 
     def _find_layer(self, key: str) -> int | None:
         """Return the step in which a stage's own weight is used, if that is known."""
-        path = self.layers.get(key)
-        if path is None or HEADS in path:
+        path = self.weights.get(key)
+        if path is None or HEADS in path or self.stages[key].kind is not Kind.LAYER:
             return None
         steps = self.flow.steps
         uses = {n for n, step in enumerate(steps) if step.kind == PARAMETER + path}
@@ -193,10 +172,10 @@ class Search:
                 return number
         return None
 
-    def uses_path(self, path: str) -> bool:
+    def uses_path(self, path: str | None) -> bool:
         """Whether a wrong result rests on a parameter, of the first head if each has its own."""
-        kind = PARAMETER + path.format(head=0)
-        return any(self.flow.steps[n].kind == kind for n in self.slice)
+        kind = PARAMETER + (path or "").format(head=0)
+        return path is None or any(self.flow.steps[n].kind == kind for n in self.slice)
 
     def _skip_layouts(self, number: int) -> int:
         step = self.flow.steps[number]
@@ -227,26 +206,23 @@ class Search:
 
     def _pick(self, key: str, candidates: list[int], given: Sequence[frozenset[int]]) -> int | None:
         stage, steps = self.stages[key], self.flow.steps
-        if stage.kind is Kind.PRODUCT:
-            if key in ("scores", "sums", "context"):
-                candidates = [n for n in candidates if not self._uses_weight(n)]
-            if key == "scores":
-                candidates = [n for n in candidates if steps[n].kind not in KERNELS]
-            multiplied = [n for n in candidates if steps[n].kind in PRODUCTS]
-            written = [n for n in candidates if steps[n].kind in WRITTEN]
-            return next(iter(multiplied or written[-1:] or candidates), None)
+        if stage.by:
+            powers = (n for n in candidates if steps[n].kind in stage.by)
+            return next((n for n in powers if not self._divides_more(n)), None)
+        if stage.kind in MULTIPLIED:
+            return self._pick_product(stage, candidates)
         softmaxes = [n for n in candidates if "softmax" in steps[n].kind]
         if stage.kind is Kind.SOFTMAX and softmaxes:
             products = {n for n in self.slice if steps[n].kind in PRODUCTS}
             later = self.flow.walk_on(softmaxes[:1], through=self.slice - products)
             # A sink may take its share of the weights afterwards.
-            return max(later & set(candidates)) if key in self.gains else softmaxes[0]
+            return max(later & set(candidates)) if key in self.weights else softmaxes[0]
         ends = {n for n in self.slice if steps[n].kind in PRODUCTS or "softmax" in steps[n].kind}
-        if key in ("adjusted", "masked"):  # a softmax may be written by hand
+        if stage.kind is Kind.STEP and stage.is_of_keys:  # a softmax may be written by hand
             ends |= {n for n in self.slice if steps[n].kind == "exp"}
         segment = self.flow.walk_on(set().union(*given), through=self.slice - ends)
         near = [n for n in candidates if n in segment]
-        if key in SUMS:
+        if stage.kind is Kind.SUM:
             each = [self.flow.walk_on(steps, through=self.slice - ends) for steps in given]
             return next((n for n in candidates if all(n in reached for reached in each)), None)
         if stage.hidden is not None:  # a mask comes from elsewhere
@@ -255,6 +231,16 @@ class Search:
             if key in after.needs and (layer := self._find_layer(other)) is not None:
                 near = [n for n in near if n in self.flow.walk_back([layer]) and n != layer]
         return near[-1] if near else None
+
+    def _pick_product(self, stage: OracleStage, candidates: list[int]) -> int | None:
+        steps = self.flow.steps
+        if stage.kind is Kind.PRODUCT:
+            candidates = [n for n in candidates if not self._uses_weight(n)]
+        if stage.is_of_keys:
+            candidates = [n for n in candidates if steps[n].kind not in KERNELS]
+        multiplied = [n for n in candidates if steps[n].kind in PRODUCTS]
+        written = [n for n in candidates if steps[n].kind in WRITTEN]
+        return next(iter(multiplied or written[-1:] or candidates), None)
 
 
 @dataclass(frozen=True, eq=False)

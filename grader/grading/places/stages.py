@@ -1,7 +1,7 @@
 """The stages of attention on one case, with their right values, in the order of the equation."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -10,7 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headcheck.properties.mistakes.pipeline import PipelineState, linear, split_heads
+from headcheck.properties.mistakes.pipeline import (
+    PipelineState,
+    QKVTensors,
+    linear,
+    split_heads,
+)
 from headcheck.properties.parts.norms import LENGTH_ALONE
 from headcheck.reference.multi_head import ask_gate
 from headcheck.reference.variant import rotary_angles
@@ -19,8 +24,12 @@ from headcheck.reference.variant import rotary_angles
 class Kind(StrEnum):
     """How a stage is computed from those that it needs."""
 
+    LAYER = "layer"
+    """by a product with a weight"""
     PRODUCT = "product"
-    """by a product of matrices"""
+    """by a product of what tokens give"""
+    SUM = "sum"
+    """by one operation on two stages"""
     STEP = "step"
     """number by number, or row by row"""
     SOFTMAX = "softmax"
@@ -28,7 +37,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class OracleStage:
-    """One stage: its right values, and the stages that it is computed from."""
+    """One stage: its right values, what it is computed from, and which steps may give it."""
 
     name: str
     """its name in sentences"""
@@ -41,10 +50,24 @@ class OracleStage:
     """which numbers must be far below the others, whatever they are"""
     any_scale: bool = False
     """whether it is recognised if all its numbers are multiplied by the same factor"""
+    scaled_later: bool = False
+    """whether one step must give it as it is, before others multiply it"""
     optional: bool = False
     """whether a right answer may go without it"""
     also: tuple[Tensor, ...] = ()
     """other tensors that are as good: the axes of each are the last ones of `axes`"""
+    role: str = ""
+    """whether it is all of the queries, "q", of the keys, "k", or of the values, "v\""""
+    weight: str = ""
+    """the canonical name of the weight of its layer, or of the gain of its norm"""
+    by: tuple[str, ...] = ()
+    """the only operations that give it; a later one may leave its numbers as they are"""
+    into: tuple[str, ...] = ()
+    """operations of which at least one takes it"""
+    lacks: str = ""
+    """the stage that wrong code left out before it; right code never computes it"""
+    told: str = ""
+    """what is said of the lines that give it, if they are wrong, instead of what they lack"""
 
     @cached_property
     def numel(self) -> int:
@@ -58,19 +81,27 @@ class OracleStage:
         pieces = (math.prod(sizes.get(axis, 1) for axis in each) for each in ("h", "m", "b", "bh"))
         return [self.numel, *(self.numel // n for n in pieces if n > 1)]
 
+    @property
+    def is_of_keys(self) -> bool:
+        """Whether it has a number for each query and each key: kernels do not show these."""
+        return {"t", "s"} <= {*self.axes}
+
 
 Stages = Mapping[str, OracleStage]
+ROLES = {"q": "queries", "k": "keys", "v": "values"}
+POWERS = ("pow", "__pow__", "__rpow__", "float_power", "exp", "exp2")
 KEPT = ("keys of all tokens", "values of all tokens")
 """the names of what a call with a cache compares new tokens with"""
 
 
 def list_stages(s: PipelineState) -> dict[str, OracleStage]:
     """Return the stages by their keys, in order; a step that changes nothing is no stage."""
-    stages = dict(_iter_projections(s))
-    _Refiner(stages, s).refine()
-    stages |= dict(_Attending(s, stages).iter_stages())
-    stages |= dict(_iter_ends(s, stages))
-    return stages
+    lister = _Lister(s)
+    lister.project()
+    lister.refine()
+    lister.average(lister.hide(lister.compare()))
+    lister.finish()
+    return lister.stages
 
 
 def list_continued_stages(stages: Stages, new: int) -> dict[str, OracleStage]:
@@ -82,11 +113,10 @@ def list_continued_stages(stages: Stages, new: int) -> dict[str, OracleStage]:
     kept = {find_last(stages, letter): word for letter, word in zip("kv", KEPT, strict=True)}
     for key, stage in stages.items():
         needs = tuple(f"all {need}" if need in kept else need for need in stage.needs)
-        is_of_keys = key[0] in "kv"  # which are computed from what only these need
-        cut = _keep_last(stage, new)
-        found[key] = replace(cut, needs=stage.needs if is_of_keys else needs)
+        found[key] = replace(_keep_last(stage, new), needs=needs)
         if key in kept:
-            found[f"all {key}"] = replace(stage, name=kept[key], needs=(key,), kind=Kind.STEP)
+            every = replace(stage, name=kept[key], axes="bhsw", needs=(key,), role="", weight="")
+            found[f"all {key}"] = replace(every, kind=Kind.STEP)
     return found
 
 
@@ -104,140 +134,111 @@ def _keep_last(stage: OracleStage, new: int) -> OracleStage:
     return replace(stage, values=cut(stage.values), hidden=hidden, also=also)
 
 
-def _iter_projections(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:
-    for key, name, tokens in zip("qkv", ("", " for keys", " for values"), s.seen, strict=True):
-        yield f"x{key}", OracleStage(f"tokens{name}", tokens, "btd", (), optional=True)
-    if s.inputs.variant.block is not None:
-        yield "entered", OracleStage("normed tokens", s.entered[0], "btd", ("xq",))
-    before = ("entered",) if s.inputs.variant.block is not None else ()
-    p = s.p
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    if p.W_down is not None:
-        latent = linear(s.entered[1], p.W_down)
-        yield "latent", OracleStage("latents", latent, "btd", before or ("xk",), Kind.PRODUCT)
-    names = zip("qkv", ("queries", "keys", "values"), layers, s.split, s.entered, strict=True)
-    for key, name, (weight, bias), values, tokens in names:
-        needs = before or (f"x{key}",)
-        if p.W_down is not None and key != "q":
-            needs, tokens = ("latent",), latent
-        if bias is not None:
-            bare = split_heads(linear(tokens, weight), values.shape[1])
-            yield (
-                f"{key}0",
-                OracleStage(
-                    f"{name} without their bias", bare, "bhtw", needs, Kind.PRODUCT, optional=True
-                ),
-            )
-            yield key, OracleStage(name, values, "bhtw", (*needs, f"{key}0"), Kind.PRODUCT)
-        else:
-            yield key, OracleStage(name, values, "bhtw", needs, Kind.PRODUCT)
-
-
 @dataclass(frozen=True, eq=False)
-class _Refiner:
-    """Adds what happens to queries, keys and values before they are compared."""
+class _Lister:
+    """Lists the stages of a computation."""
 
-    stages: dict[str, OracleStage]
     s: PipelineState
+    stages: dict[str, OracleStage] = field(default_factory=dict)
+
+    def add(self, key: str, name: str, values: Tensor, axes: str, *needs: str, **more: Any) -> str:
+        """Add a stage, and return its key."""
+        self.stages[key] = OracleStage(name, values, axes, needs, **more)
+        return key
+
+    def add_layer(
+        self, key: str, name: str, values: Tensor, axes: str, *needs: str,
+        weight: str, role: str = "", bare: Tensor | None = None,
+    ) -> str:  # fmt: skip
+        """Add what a layer gives, and what it gives before its bias is added; return the key."""
+        made: dict[str, Any] = {"kind": Kind.LAYER, "weight": weight}
+        if bare is not None:
+            before = f"{'outputs' if key == 'attended' else name} without their bias", bare, axes
+            needs = (self.add(f"{key}0", *before, *needs, optional=True, **made),)
+        return self.add(key, name, values, axes, *needs, role=role, **made)
+
+    def project(self) -> None:
+        """Add tokens, and the queries, keys and values of layers."""
+        s, p = self.s, self.s.p
+        for key, of, x in zip("qkv", ("", " for keys", " for values"), s.seen, strict=True):
+            self.add(f"x{key}", f"tokens{of}", x, "btd", optional=True)
+        given, tokens = {key: f"x{key}" for key in ROLES}, s.entered
+        if s.inputs.variant.block is not None:
+            name = "normed tokens", s.entered[0], "btd"
+            given = dict.fromkeys(ROLES, self.add("entered", *name, "xq", weight="gain_in"))
+        if p.W_down is not None:
+            latents = linear(s.entered[1], p.W_down)
+            self.add_layer("latent", "latents", latents, "btd", given["k"], weight="W_down")
+            given, tokens = {**given, "k": "latent", "v": "latent"}, (tokens[0], latents, latents)
+        layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
+        for key, (weight, bias), x, values in zip(ROLES, layers, tokens, s.split, strict=True):
+            bare = None if bias is None else split_heads(linear(x, weight), values.shape[1])
+            named = ROLES[key], values, "bhtw"
+            self.add_layer(key, *named, given[key], weight=f"W_{key}", role=key, bare=bare)
 
     def refine(self) -> None:
-        before = list(self.s.split)
-        if self.s.inputs.variant.norm:
-            # Of length one in code, queries and keys have that of the root of their width here.
-            any_scale = self.s.inputs.variant.epsilon == LENGTH_ALONE
-            before = self.add("normed {}", "n", self.s.normed, before, any_scale=any_scale)
-        if self.s.inputs.variant.rotary:
-            self.stages.update(_iter_angles(self.s))
-        if self.s.p.W_qr is not None:
-            before = self.append(before)
+        """Add what happens to queries, keys and values before they are compared."""
+        s = self.s
+        # Of length one in code, queries and keys have that of the root of their width here.
+        any_scale = s.inputs.variant.epsilon == LENGTH_ALONE
+        self.change("n", "normed {}", s.split, s.normed, weight="gain_{}", any_scale=any_scale)
+        if s.inputs.variant.rotary:
+            self.turn()
+        if s.p.W_qr is not None:
+            self.append()
         else:
-            before = self.add("rotated {}", "r", self.s.placed, before)
-        before = self.add("{} of all heads", "s", self.s.shared, before, optional=True)
-        if self.s.p.lambdas is not None:
-            before = self.halve(before)
-        self.add("features of the {}", "f", self.s.mapped, before)
+            self.change("r", "rotated {}", s.normed, s.placed, "angles")
+        self.change("s", "{} of all heads", s.placed, s.shared, optional=True)
+        for key, whole in zip("qk", s.shared, strict=False) if s.p.lambdas is not None else ():
+            halves = whole.unflatten(-1, (2, -1)).transpose(-3, -2)
+            named = f"halves of the {ROLES[key]}", halves, "bhmtw"
+            self.add(f"{key}h", *named, self.find_last(key), role=key, optional=True)
+        self.change("f", "features of the {}", s.halved, s.mapped)
 
-    def add(
-        self,
-        name: str,
-        letter: str,
-        after: tuple[Tensor, ...],
-        before: list[Tensor],
-        *,
-        optional: bool = False,
-        any_scale: bool = False,
-    ) -> list[Tensor]:
-        """Add the stages that differ from those before them."""
-        for key, noun, old, new in zip(
-            "qkv", ("queries", "keys", "values"), before, after, strict=True
-        ):
-            if new is not old and not (new.shape == old.shape and torch.equal(new, old)):
-                needs = find_last(self.stages, key), *(("angles",) * (letter == "r"))
-                stage = OracleStage(
-                    name.format(noun), new, "bhtw", needs, optional=optional, any_scale=any_scale
-                )
-                self.stages[f"{key}{letter}"] = stage
-        return list(after)
+    def change(
+        self, letter: str, name: str, before: QKVTensors, after: QKVTensors, *more: str,
+        weight: str = "", **others: Any,
+    ) -> None:  # fmt: skip
+        """Add the queries, keys and values that a step has changed."""
+        for (key, noun), old, new in zip(ROLES.items(), before, after, strict=True):
+            if new.shape != old.shape or not torch.equal(new, old):
+                needs = self.find_last(key), *more
+                others["weight"] = weight.format(key)
+                named = name.format(noun), new, "bhtw"
+                self.add(f"{key}{letter}", *named, *needs, role=key, **others)
 
-    def append(self, before: list[Tensor]) -> list[Tensor]:
+    def find_last(self, role: str) -> str:
+        return find_last(self.stages, role)
+
+    def turn(self) -> None:
+        """Add the frequencies and the angles of rotations, with their cosines and sines."""
+        variant, query = self.s.inputs.variant, self.s.appended[0]
+        width = variant.count_turned(query)
+        tokens = max(query.shape[-2], self.s.inputs.keys)
+        plain = rotary_angles(2, width, variant.base, query, None)[1]
+        scaled = rotary_angles(2, width, variant.base, query, variant.scaling)[1]
+        first = "frequencies before they are scaled", plain, "w"
+        self.add("unscaled", *first, optional=True, by=POWERS)
+        self.add("frequencies", "frequencies", scaled, "w", "unscaled", optional=True)
+        angles = rotary_angles(tokens, width, variant.base, query, variant.scaling)
+        forms = angles, angles.cos(), angles.sin()
+        doubled = [torch.cat([each, each], -1) for each in forms]
+        doubled += [each.repeat_interleave(2, -1) for each in forms]
+        needs, also = ("unscaled", "frequencies"), (*forms[1:], *doubled)
+        turning = {"also": also, "into": ("cos", "sin", "polar")}
+        self.add("angles", "angles of the rotations", angles, "tw", *needs, **turning)
+
+    def append(self) -> None:
         """Add the rotating parts of queries and keys; code may never join them to the others."""
-        own = before[0].shape[-1]
-        for key, noun, heads in (("q", "queries", slice(None)), ("k", "keys", 0)):
-            at = "qk".index(key)
-            plain, turned = (t[at][:, heads, :, own:] for t in (self.s.appended, self.s.placed))
-            axes, first = "bhtw" if key == "q" else "btw", (f"x{key}",)
-            part = OracleStage(f"rotating parts of the {noun}", plain, axes, first, Kind.PRODUCT)
-            self.stages[f"{key}p"] = part
-            needs = f"{key}p", "angles"
-            self.stages[f"{key}t"] = OracleStage(
-                f"rotated parts of the {noun}", turned, axes, needs
-            )
-            whole = f"{noun} with both parts", self.s.placed[at], "bhtw", (key, f"{key}t")
-            self.stages[f"{key}r"] = OracleStage(*whole, optional=True)
-        return list(self.s.placed)
-
-    def halve(self, before: list[Tensor]) -> list[Tensor]:
-        """Add the halves of queries and keys, which are compared apart."""
-        for key, noun in (("q", "queries"), ("k", "keys")):
-            whole = before["qk".index(key)].unflatten(-1, (2, -1)).transpose(-3, -2)
-            last = find_last(self.stages, key)
-            stage = OracleStage(f"halves of the {noun}", whole, "bhmtw", (last,), optional=True)
-            self.stages[f"{key}h"] = stage
-        return list(self.s.halved)
-
-
-def _iter_angles(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:
-    """Yield the frequencies and the angles of rotations, with their cosines and sines."""
-    variant, query = s.inputs.variant, s.appended[0]
-    width = variant.count_turned(query)
-    tokens = max(query.shape[-2], s.inputs.keys)
-    for key, scaling in (("unscaled", None), ("frequencies", variant.scaling)):
-        values = rotary_angles(2, width, variant.base, query, scaling)[1]
-        name = "frequencies before they are scaled" if key == "unscaled" else "frequencies"
-        needs = ("unscaled",) * (key == "frequencies")
-        yield key, OracleStage(name, values, "w", needs, optional=True)
-    angles = rotary_angles(tokens, width, variant.base, query, variant.scaling)
-    forms = angles, angles.cos(), angles.sin()
-    doubled = [torch.cat([each, each], -1) for each in forms]
-    doubled += [each.repeat_interleave(2, -1) for each in forms]
-    needs = "unscaled", "frequencies"
-    yield (
-        "angles",
-        OracleStage("angles of the rotations", angles, "tw", needs, also=(*forms[1:], *doubled)),
-    )
-
-
-def find_last(stages: Stages, key: str) -> str:
-    """Return the key of the last stage of queries, "q", of keys, "k", or of values, "v"."""
-    return [each for each in stages if each[0] == key and each[1:] in ("", *"nrshf")][-1]
-
-
-@dataclass(frozen=True, eq=False)
-class _Attending:
-    """Lists the stages from scores to the heads' outputs."""
-
-    s: PipelineState
-    stages: Stages
+        s, own = self.s, self.s.normed[0].shape[-1]
+        for i, (key, heads) in enumerate((("q", None), ("k", 1))):
+            plain, turned = (t[i][:, :heads, :, own:] for t in (s.appended, s.placed))
+            name = f"parts of the {ROLES[key]}"
+            first = f"rotating {name}", plain, "bhtw", f"x{key}"
+            part = self.add_layer(f"{key}p", *first, weight=f"W_{key}r")
+            part = self.add(f"{key}t", f"rotated {name}", turned, "bhtw", part, "angles")
+            whole = f"{ROLES[key]} with both parts", s.placed[i], "bhtw", key, part
+            self.add(f"{key}r", *whole, role=key, optional=True)
 
     @cached_property
     def hidden(self) -> Tensor | None:
@@ -254,71 +255,106 @@ class _Attending:
     def has_maps(self) -> bool:
         return self.s.p.lambdas is not None
 
-    def show(self, name: str, values: Tensor, needs: tuple[str, ...], **others: Any) -> OracleStage:
-        """Return a stage of scores or weights, with both maps of a head apart."""
-        values = values.unflatten(1, (-1, 2)) if self.has_maps else values
-        return OracleStage(name, values, "bhmts" if self.has_maps else "bhts", needs, **others)
+    def add_scores(self, key: str, name: str, values: Tensor, *needs: str, **more: Any) -> str:
+        """Add a stage of scores or weights, with both maps of a head apart."""
+        axes = "bhmts" if self.has_maps else "bhts"
+        return self.add(key, name, self.part_maps(values), axes, *needs, **more)
 
-    def iter_stages(self) -> Iterator[tuple[str, OracleStage]]:
-        yield from self._iter_scores()
-        last = "adjusted" if self._is_adjusted else "scores"
-        if self.hidden is not None:
-            yield from self._iter_masked(last, self.hidden)
-            last = "masked"
-        if self.has_maps:
-            maps = self.show("softmaxes of both maps", self.s.maps, (last,), kind=Kind.SOFTMAX)
-            yield "maps", maps
-            last = "maps"
-        yield from self._iter_averages(last)
+    def part_maps(self, values: Tensor) -> Tensor:
+        return values.unflatten(1, (-1, 2)) if self.has_maps else values
 
-    @property
-    def _is_adjusted(self) -> bool:
-        s = self.s
-        return s.scores is not s.scaled and not torch.equal(s.scores, s.scaled)
-
-    def _iter_scores(self) -> Iterator[tuple[str, OracleStage]]:
-        """Yield the scores, and those with a limit or a bias."""
+    def compare(self) -> str:
+        """Add the scores, and those with a limit or a bias; return the key of the last."""
         s, featured = self.s, self.featured
+        is_adjusted = s.scores is not s.scaled and not torch.equal(s.scores, s.scaled)
         name, values = ("products", s.raw_scores) if featured else ("scores", s.scaled)
-        compared = find_last(self.stages, "q"), find_last(self.stages, "k")
+        compared = self.find_last("q"), self.find_last("k")
         # Sums over features of keys need neither products with queries nor weights.
-        loose = {"kind": Kind.PRODUCT, "any_scale": True, "optional": featured}
-        yield "scores", self.show(name, values, compared, **loose)
-        if self._is_adjusted:
-            yield "adjusted", self.show(_name_adjusted(s), s.scores, ("scores",))
+        # What is added to scores, or limits them, may have any scale.
+        loose = {"any_scale": True, "scaled_later": is_adjusted, "optional": featured}
+        last = self.add_scores("scores", name, values, *compared, kind=Kind.PRODUCT, **loose)
+        if is_adjusted:
+            last = self.add_scores("adjusted", _name_adjusted(s), s.scores, "scores")
             seen = s.scaled if self.hidden is None else s.scaled.masked_fill(self.hidden, -math.inf)
-            plain = "weights of plain scores", torch.softmax(seen, -1), ("scores",)
-            yield "unadjusted", self.show(*plain, kind=Kind.SOFTMAX, optional=True)
+            plain = "weights of plain scores", torch.softmax(seen, -1), "scores"
+            self.add_wrong("unadjusted", *plain, kind=Kind.SOFTMAX, lacks="adjusted")
+        return last
 
-    def _iter_masked(self, last: str, hidden: Tensor) -> Iterator[tuple[str, OracleStage]]:
-        """Yield masked scores, and the weights of code that hides after the softmax."""
-        s, featured = self.s, self.featured
-        filled = hidden.unflatten(1, (-1, 2)) if self.has_maps else hidden
+    def add_wrong(self, *named: Any, **more: Any) -> None:
+        """Add weights that only wrong code computes."""
+        self.add_scores(*named, optional=True, **more)
+
+    def hide(self, last: str) -> str:
+        """Add masked scores, and the weights of code that hides after the softmax."""
+        s, featured, hidden = self.s, self.featured, self.hidden
+        if hidden is None:
+            return last
         loose = {"any_scale": last == "scores", "optional": featured}
         name = "masked products" if featured else "masked scores"
-        where = None if featured else filled
-        yield "masked", self.show(name, s.masked_scores, (last,), hidden=where, **loose)
-        if featured:
-            return
-        plain, name = torch.softmax(s.scores, -1), "weights without the mask"
-        unmasked = self.show(name, plain, (last,), kind=Kind.SOFTMAX, optional=True)
-        yield "unmasked", unmasked
-        cut, name = plain.masked_fill(hidden, 0.0), "weights with hidden ones set to 0"
-        yield "cut", self.show(name, cut, ("unmasked",), optional=True)
+        where = None if featured else self.part_maps(hidden)
+        self.add_scores("masked", name, s.masked_scores, last, hidden=where, **loose)
+        if not featured:
+            plain = torch.softmax(s.scores, -1)
+            named = "weights without the mask", plain, last
+            self.add_wrong("unmasked", *named, kind=Kind.SOFTMAX, lacks="masked")
+            cut = "weights with hidden ones set to 0", plain.masked_fill(hidden, 0.0), "unmasked"
+            self.add_wrong(
+                "cut", *cut, told="hides weights after the softmax, and not scores before it"
+            )
+        return "masked"
 
-    def _iter_averages(self, last: str) -> Iterator[tuple[str, OracleStage]]:
-        """Yield the weights, and the averages of values."""
-        s, featured, value = self.s, self.featured, find_last(self.stages, "v")
+    def average(self, last: str) -> None:
+        """Add the weights, and the averages of values."""
+        s, featured, value = self.s, self.featured, self.find_last("v")
+        if self.has_maps:
+            named = "softmaxes of both maps", s.maps
+            last = self.add_scores("maps", *named, last, kind=Kind.SOFTMAX)
+        needs = ["weights", value]
         if featured:
-            sums, needs = s.masked_scores @ s.value, (last, value)
-            own = "sums before the division", sums, "bhtw", needs, Kind.PRODUCT
-            yield "sums", OracleStage(*own, optional=True)
+            sums = "sums before the division", s.masked_scores @ s.value, "bhtw"
+            needs.append(self.add("sums", *sums, last, value, kind=Kind.PRODUCT, optional=True))
         kind = Kind.STEP if featured or self.has_maps else Kind.SOFTMAX
-        weights = "weights", s.applied_weights, "bhts", (last,), kind
-        yield "weights", OracleStage(*weights, optional=featured)
-        needed = ("weights", value, *(("sums",) * featured))
+        own = {"kind": kind, "optional": featured, "weight": "sinks"}
+        self.add("weights", "weights", s.applied_weights, "bhts", last, **own)
         kind = Kind.STEP if featured else Kind.PRODUCT
-        yield "context", OracleStage("heads' outputs", s.averages, "bhtw", needed, kind)
+        self.add("context", "heads' outputs", s.averages, "bhtw", *needs, kind=kind)
+
+    def finish(self) -> None:
+        """Add what happens to the heads' outputs."""
+        s, last, gate = self.s, "context", "entered" if "entered" in self.stages else "xq"
+        if s.inputs.variant.head_norm is not None:
+            normed = "normed outputs of the heads", s.head_contexts, "bhtw"
+            last = self.add("normed", *normed, last, weight="gain_heads")
+        if s.p.W_gate is not None:
+            asked = split_heads(ask_gate(s.x, s.p), s.inputs.heads)
+            if torch.equal(asked, asked[..., :1].expand_as(asked)):  # one number for a whole head
+                asked = asked[..., 0]
+            own = "inputs of the gate", asked, "bhtw"[: asked.dim()], gate
+            gate = self.add_layer("gate", *own, weight="W_gate")
+            gated = "gated outputs", split_heads(s.context, s.inputs.heads), "bhtw"
+            last = self.add("gated", *gated, last, gate, kind=Kind.SUM)
+        if s.p.W_o is not None:
+            bare = None if s.p.b_o is None else linear(s.context, s.p.W_o)
+            own = "projected outputs", s.attended, "btd", last
+            last = self.add_layer("attended", *own, weight="W_o", bare=bare)
+        if s.inputs.variant.block is not None:
+            self.close(last)
+        if "logsumexp" in s.inputs.wanted:
+            before = "masked" if "masked" in self.stages else "scores"
+            self.add("logsumexp", "log-sum-exp of the scores", s.answer[1], "bht", before)
+
+    def close(self, last: str) -> None:
+        """Add what follows attention in a block."""
+        s, add, layer = self.s, self.add, self.add_layer
+        add("added", "sums of tokens and attention", s.added, "btd", last, "xq", kind=Kind.SUM)
+        add("renormed", "normed sums", s.renormed, "btd", "added", weight="gain_ff")
+        hidden = "hidden numbers of the feed-forward", s.hidden, "btd"
+        layer("hidden", *hidden, "renormed", weight="W_1")
+        add("active", "activated numbers", s.active, "btd", "hidden")
+        forwarded = "outputs of the feed-forward", s.forwarded, "btd"
+        layer("forwarded", *forwarded, "active", weight="W_2")
+        closed = "outputs of the block", s.output, "btd"
+        add("closed", *closed, "forwarded", "added", kind=Kind.SUM)
 
 
 def _name_adjusted(s: PipelineState) -> str:
@@ -328,51 +364,9 @@ def _name_adjusted(s: PipelineState) -> str:
     return f"scores with their {'bias for distances' if variant.alibi else 'learned numbers'}"
 
 
-def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleStage]]:
-    heads, last = s.inputs.heads, "context"
-    if s.inputs.variant.head_norm is not None:
-        normed = OracleStage("normed outputs of the heads", s.head_contexts, "bhtw", (last,))
-        yield "normed", normed
-        last = "normed"
-    if s.p.W_gate is not None:
-        asked = split_heads(ask_gate(s.x, s.p), heads)
-        needs = "entered" if "entered" in stages else "xq"
-        if torch.equal(asked, asked[..., :1].expand_as(asked)):  # a head has one number for all
-            asked = asked[..., 0]
-        axes = "bhtw"[: asked.dim()]
-        yield "gate", OracleStage("inputs of the gate", asked, axes, (needs,), Kind.PRODUCT)
-        gated = split_heads(s.context, heads)
-        yield "gated", OracleStage("gated outputs", gated, "bhtw", (last, "gate"))
-        last = "gated"
-    if s.p.W_o is not None:
-        if s.p.b_o is not None:
-            bare = linear(s.context, s.p.W_o)
-            yield (
-                "bare",
-                OracleStage(
-                    "outputs without their bias", bare, "btd", (last,), Kind.PRODUCT, optional=True
-                ),
-            )
-            last = "bare"
-        yield "attended", OracleStage("projected outputs", s.attended, "btd", (last,), Kind.PRODUCT)
-        last = "attended"
-    if s.inputs.variant.block is not None:
-        yield from _iter_block(s, last)
-    if "logsumexp" in s.inputs.wanted:
-        before = "masked" if "masked" in stages else "scores"
-        yield "logsumexp", OracleStage("log-sum-exp of the scores", s.answer[1], "bht", (before,))
-
-
-def _iter_block(s: PipelineState, last: str) -> Iterator[tuple[str, OracleStage]]:
-    yield "added", OracleStage("sums of tokens and attention", s.added, "btd", (last, "xq"))
-    yield "renormed", OracleStage("normed sums", s.renormed, "btd", ("added",))
-    for key, name, values, needs, kind in (
-        ("hidden", "hidden numbers of the feed-forward", s.hidden, "renormed", Kind.PRODUCT),
-        ("active", "activated numbers", s.active, "hidden", Kind.STEP),
-        ("forwarded", "outputs of the feed-forward", s.forwarded, "active", Kind.PRODUCT),
-    ):
-        yield key, OracleStage(name, values, "btd", (needs,), kind)
-    yield "closed", OracleStage("outputs of the block", s.output, "btd", ("forwarded", "added"))
+def find_last(stages: Stages, role: str) -> str:
+    """Return the key of the last stage of queries, "q", of keys, "k", or of values, "v"."""
+    return [key for key, stage in stages.items() if stage.role == role][-1]
 
 
 def collect_needed(stages: Stages, key: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, sort_positions
 from headcheck.grader.grading.places.lines import Bound, LineFinder
 from headcheck.grader.grading.places.stage_search import SearchReader
+from headcheck.grader.grading.places.stages import Kind, collect_needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,18 +17,16 @@ class Unused(SearchReader):
     def bound(self, missing: str) -> Bound | None:
         """Return the bound of a missing stage that is known because something is not used."""
         found = self._bound_discarded(missing) or self._bound_unused()
-        if found is None and missing in ("q", "k", "v"):
+        stage = self.stages[missing]
+        if found is None and stage.role and stage.kind is Kind.LAYER:
             return self._bound_unprojected(missing)
-        if found is None and missing == "masked" and self.search.find_idle(missing) is None:
-            return self._bound_cut() or self._bound_unmasked()
-        if found is None and missing == "adjusted":
-            return self._bound_unadjusted()
-        return found
+        is_idle = stage.hidden is not None and self.search.find_idle(missing) is not None
+        return found if found is not None or is_idle else self._bound_without(missing)
 
     def _bound_discarded(self, missing: str) -> Bound | None:
         """Return the bound if something that the missing stage needs is right, but not used."""
         for key in self.stages[missing].needs:
-            if key not in ("context", "gated", "attended", "bare", "added", "forwarded"):
+            if self.stages[key].optional or not self._is_result(key):
                 continue
             steps = self.search.found[key].steps if self.search.is_met(key) else frozenset[int]()
             if steps and not steps & self.search.slice:
@@ -70,43 +69,48 @@ class Unused(SearchReader):
             )
         return None
 
+    def _is_result(self, key: str) -> bool:
+        """Whether a stage rests on scores, and is not of scores or weights itself."""
+        needed = (self.stages[k] for k in collect_needed(self.stages, key))
+        return not self.stages[key].is_of_keys and any(each.is_of_keys for each in needed)
+
     def _is_changed(self, key: str) -> bool:
         """Whether a stage is scores or weights, or queries or keys that something has changed."""
         return self.stages[key].axes == "bhts" or key[1:] in ("n", "r")
 
-    def _bound_unmasked(self) -> Bound | None:
-        """Return the bound if weights are right but for a mask that was never applied."""
-        if "unmasked" not in self.search.found or "cut" in self.search.found:
-            return None
-        steps = self.search.found["unmasked"].steps & self.search.slice
-        after = self.flow.walk_on(steps, through=self._list_between_products()) - steps
-        if not steps or any(len(self.flow.steps[n].sources) > 1 for n in after):
-            return None
-        (key,) = self.stages["unmasked"].needs
-        given = self.search.found[key].steps if key in self.search.found else frozenset[int]()
-        between = self.flow.walk_back(steps, given)
-        edge = {n for each in between for n in self.flow.steps[each].sources if n in given}
-        before = self.flow.list_positions(edge)
-        lines = self.lines.span(edge, max(steps), self.flow.list_positions(steps))
-        lines = self.lines.add_pieces(lines, edge)
-        return Bound("masked", max(steps), lines, before, (key,), is_left_out=True)
+    def _bound_without(self, missing: str) -> Bound | None:
+        """Return the bound if weights are right but for a stage before the softmax.
 
-    def _bound_cut(self) -> Bound | None:
-        """Return the bound if the mask sets weights to 0 after the softmax."""
-        if "unmasked" not in self.search.found or "cut" not in self.search.found:
+        Code may do after the softmax what it should do before it.
+        """
+        wrong = (k for k in self.search.found if self.stages[k].lacks == missing)
+        if (key := next(wrong, None)) is None:
             return None
-        given = self.search.found["unmasked"].steps & self.search.slice
-        cut = self.search.found["cut"].steps & self.search.slice
-        after = self.flow.walk_on(given, through=self._list_between_products()) - given
+        steps, [need] = self.search.found[key].steps & self.search.slice, self.stages[key].needs
+        products = {n for n in self.search.slice if self.flow.steps[n].kind in PRODUCTS}
+        after = self.flow.walk_on(steps, through=self.search.slice - products) - steps
         late = {n for n in after if self.flow.steps[n].kind not in (*LAYOUTS, *PRODUCTS)}
-        if not cut & late:
+        ends = [k for k, stage in self.stages.items() if key in stage.needs]
+        for end in (k for k in ends if k in self.search.found):
+            if done := self.search.found[end].steps & late:
+                at = self.flow.list_positions(steps)
+                return Bound(end, min(done), self.lines.list_lines(late), at, (key,))
+        given = self.search.found[need].steps if need in self.search.found else frozenset[int]()
+        edge = self.flow.find_edge(self.flow.walk_back(steps, given), given)
+        if not steps or not (ends or (edge and late)):
             return None
-        before = self.flow.list_positions(given)
-        return Bound("cut", min(cut & late), self.lines.list_lines(late), before, ("unmasked",))
+        lines = self.lines.add_fed(late | steps)
+        if ends:
+            if any(len(self.flow.steps[n].sources) > 1 for n in after):
+                return None
+            lines = self.lines.span(edge, max(steps), self.flow.list_positions(steps))
+            lines = self.lines.add_pieces(lines, edge)
+        before = self.flow.list_positions(edge)
+        return Bound(missing, max(steps), lines, before, (need,), is_left_out=True)
 
     def _bound_unprojected(self, missing: str) -> Bound | None:
         """Return the bound if the layer of other queries, keys or values is used for a role."""
-        own = self.search.layers.get(missing)
+        own = self.search.weights.get(missing)
         if own is None or own not in self.search.paths or self.search.uses_path(own):
             return None
         used = self._list_repeated_layers()
@@ -122,30 +126,10 @@ class Unused(SearchReader):
         """
         if not self.search.is_met("scores") and self.search.choose_candidate("scores") is None:
             return set()
-        others = {self.search.layers.get(key) for key in "qkv" if self.search.is_met(key)}
+        others = {self.search.weights.get(key) for key in "qkv" if self.search.is_met(key)}
         users: dict[str, set[int]] = {}
         for number in self.search.slice:
             for path in others & {*self.flow.list_weights(number)}:
                 users.setdefault(str(path), set()).add(number)
         several = [steps for steps in users.values() if len(steps) > 1 or len(users) == 1]
         return set().union(*several)
-
-    def _bound_unadjusted(self) -> Bound | None:
-        """Return the bound if weights rest on scores before something is added to them."""
-        if "unadjusted" not in self.search.found or "scores" not in self.search.found:
-            return None
-        steps = self.search.found["unadjusted"].steps & self.search.slice
-        given = self.search.found["scores"].steps
-        between = self.flow.walk_back(steps, given)
-        edge = {n for each in between for n in self.flow.steps[each].sources if n in given}
-        after = self.flow.walk_on(steps, through=self._list_between_products()) - steps
-        late = {n for n in after if self.flow.steps[n].kind not in (*LAYOUTS, *PRODUCTS)}
-        if not steps or not edge or not late:
-            return None
-        lines = self.lines.add_fed(late | steps)
-        before = self.flow.list_positions(edge)
-        return Bound("adjusted", max(steps), lines, before, ("scores",), is_left_out=True)
-
-    def _list_between_products(self) -> set[int]:
-        steps = self.flow.steps
-        return {n for n in self.search.slice if steps[n].kind not in PRODUCTS}

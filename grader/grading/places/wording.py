@@ -17,7 +17,7 @@ MAX_SHOWN = 6
 """the most numbers of a row that are shown"""
 VISIBLE = 5e-3
 """the smallest difference, relative to the largest number, that is seen in three digits"""
-AXES = {"b": "sequence", "h": "head", "m": "map", "t": "token"}
+AXES = {"b": "sequence", "h": "head", "m": "map", "t": "token", "s": "token"}
 
 
 def tell_place(located: Located) -> PlaceRecord | None:
@@ -52,9 +52,8 @@ def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     if bound.factor is not None:
         times = _format(bound.factor)
         return f"The scores are {times} times what they should be, and right otherwise."
-    if bound.stage == "cut":
-        at = name_lines(_place(bound, flow))
-        return f"{at.capitalize()} hides weights after the softmax, and not scores before it."
+    if bound.stage and (told := stages[bound.stage].told):
+        return f"{name_lines(_place(bound, flow)).capitalize()} {told}."
     if bound.is_unused:
         name = stages[bound.stage].name
         return f"The right {name} are computed, but what is returned does not rest on them."
