@@ -40,10 +40,8 @@ LAYOUTS = frozenset(_LAYOUTS.split())
 """functions that only lay out the same numbers"""
 MAX_SPAN = 11
 """the most lines between what is right and the next step if something was left out there"""
-WRITTEN = ("__setitem__", "alias", "written")
-"""what gives a tensor that was written into"""
 PARAMETER = "parameter "
-GIVEN = ("input ", "parameter ", "buffer ", "constant")
+GIVEN = ("input ", PARAMETER, "buffer ", "constant")
 """how the kinds of steps begin that are not computed"""
 Position = tuple[int | None, int]
 
@@ -72,9 +70,19 @@ class Flow:
         """The computed or given values, by how many numbers they have."""
         found: dict[int, list[Recorded]] = {}
         for number, recorded in self.values.items():
-            if not self.steps[number].kind.startswith(GIVEN[1:]):
+            if not self.kinds[number].startswith(GIVEN[1:]):
                 found.setdefault(recorded.values.numel(), []).append(recorded)
         return found
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """What each step does."""
+        return [step.kind for step in self.steps]
+
+    @cached_property
+    def numels(self) -> list[int]:
+        """How many numbers each step gives."""
+        return [math.prod(step.shape) for step in self.steps]
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
@@ -112,29 +120,29 @@ class Flow:
     def weighs_tokens(self, softmax: int) -> bool:
         """Whether a softmax is of products of what tokens give with what tokens give."""
         reached = self.walk_back(self.returned)
-        from_tokens = self.walk_on(n for n in reached if self.steps[n].kind.startswith("input "))
-        return self.steps[softmax].kind in KERNELS or any(
-            self.steps[n].kind in PRODUCTS and len(from_tokens & {*self.steps[n].sources}) > 1
+        from_tokens = self.walk_on(n for n in reached if self.kinds[n].startswith("input "))
+        return self.kinds[softmax] in KERNELS or any(
+            self.kinds[n] in PRODUCTS and len(from_tokens & {*self.steps[n].sources}) > 1
             for n in self.walk_back([softmax])
         )
 
-    def list_returns(self, positions: Iterable[Position]) -> list[Position]:
+    def list_returns(self, positions: Iterable[Position]) -> set[Position]:
         """Return the lines on which the functions around lines return next."""
         known = [self.lines[at] for at in positions if at in self.lines]
-        return [(near.cell, near.returns) for near in known if near.returns is not None]
+        return {(near.cell, near.returns) for near in known if near.returns is not None}
 
     def list_all_around(self, steps: Iterable[int]) -> list[Position]:
         """Return the lines of steps, and the outermost lines from which they were called."""
         return [at for n in steps for at in self.list_around(n)]
 
-    def add_sizes(self, lines: tuple[Position, ...]) -> tuple[Position, ...]:
+    def add_sizes(self, lines: set[Position]) -> set[Position]:
         """Return lines with those that set the sizes that they read."""
         known = [self.lines[at] for at in lines if at in self.lines]
-        return sort_positions([*lines, *((each.cell, n) for each in known for n in each.sizes)])
+        return lines | {(each.cell, n) for each in known for n in each.sizes}
 
     def list_weights(self, step: int) -> list[str]:
         """Return the paths of the weights that a step takes as they are."""
-        kinds = (self.steps[n].kind for n in self.steps[step].sources)
+        kinds = (self.kinds[n] for n in self.steps[step].sources)
         return [each.removeprefix(PARAMETER) for each in kinds if each.startswith(PARAMETER)]
 
     def list_positions(self, numbers: Iterable[int]) -> tuple[Position, ...]:

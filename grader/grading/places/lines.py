@@ -1,6 +1,5 @@
 """The bound of a mistake: the lines that contain it, and how they are chosen for its steps."""
 
-import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
@@ -8,10 +7,9 @@ from headcheck.grader.grading.places.flow import (
     PARAMETER,
     Position,
     list_between,
-    sort_positions,
 )
-from headcheck.grader.grading.places.stage_search import SearchReader
-from headcheck.grader.grading.places.stages import Kind, collect_needed
+from headcheck.grader.grading.places.stage_search import Search
+from headcheck.grader.grading.places.stages import Kind
 
 JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
@@ -25,7 +23,7 @@ class Bound:
     """the key of the first stage that is missing"""
     step: int | None
     """the step that should have given it; None if there is none"""
-    lines: tuple[Position, ...]
+    lines: Set[Position]
     """the lines that contain the mistake"""
     before: tuple[Position, ...]
     """the lines that give what it should be computed from, all of which is right"""
@@ -44,114 +42,87 @@ class Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class LineFinder(SearchReader):
-    """Finds lines in a trace that was searched."""
+class LineFinder(Search):
+    """Finds lines in a trace that is searched."""
 
-    def list_lines(self, numbers: Iterable[int]) -> tuple[Position, ...]:
+    def list_lines(self, numbers: Iterable[int]) -> set[Position]:
         """Return the lines of steps; if a helper is right elsewhere, also where it is called."""
-        right = {(self.flow.get_position(n), self.get_kind(n)) for n in self.search.right}
+        right = {(self.flow.get_position(n), self.flow.kinds[n]) for n in self.right}
         found: list[Position] = []
-        for number in sorted(numbers):
+        for number in numbers:
             around = self.flow.list_around(number)
-            is_right = (self.flow.get_position(number), self.get_kind(number)) in right
+            is_right = (self.flow.get_position(number), self.flow.kinds[number]) in right
             found += around if is_right else around[:1]
-        return sort_positions(found)
+        return set(found)
 
-    def get_kind(self, number: int) -> str:
-        return self.flow.steps[number].kind
-
-    def get_sources(self, number: int) -> tuple[int, ...]:
-        return self.flow.steps[number].sources
-
-    def add_fed(self, numbers: Iterable[int]) -> tuple[Position, ...]:
+    def add_fed(self, numbers: Iterable[int]) -> set[Position]:
         """Return the lines of steps, and those that set the numbers that these lines read."""
         lines = self.list_lines(numbers)
-        fed = [
-            (at[0], line)
-            for at in lines
-            if at in self.flow.lines
-            for line in self.flow.lines[at].fed_by
-        ]
-        return sort_positions({*lines, *fed})
+        known = [self.flow.lines[at] for at in lines if at in self.flow.lines]
+        return lines | {(each.cell, line) for each in known for line in each.fed_by}
 
-    def add_pieces(self, lines: tuple[Position, ...], edge: set[int]) -> tuple[Position, ...]:
-        """Add the lines that set what pieces of a stage, made in a loop, depend on."""
-        matches = [match for match in self.search.found.values() if not match.whole]
+    def list_feeding_pieces(self, edge: set[int]) -> set[Position]:
+        """Return the lines that set what pieces of a stage, made in a loop, depend on."""
+        matches = [match for match in self.found.values() if not match.whole]
         pieces = {n for n in edge if any(n in match.steps for match in matches)}
-        fed = set(self.add_fed(pieces)) - set(self.flow.list_positions(pieces))
-        return sort_positions({*lines, *fed}) if pieces else lines
+        return self.add_fed(pieces) - {*self.flow.list_positions(pieces)}
 
-    def add_gains(
-        self, missing: str, step: int, lines: tuple[Position, ...]
-    ) -> tuple[Position, ...]:
-        """Add the lines that use the gain of a missing norm elsewhere.
+    def list_gains(self, missing: str, step: int) -> set[Position]:
+        """Return the lines that use the gain of a missing norm elsewhere.
 
         If no line does, it is left out before the function of the norm returns.
         """
-        path = self.search.weights.get(missing)
-        own = {n for n, each in enumerate(self.flow.steps) if each.kind == f"{PARAMETER}{path}"}
-        users = {n for each in own for n in self.flow.uses[each] if n in self.search.slice}
+        path = self.weights.get(missing)
+        own = {n for n, kind in enumerate(self.flow.kinds) if kind == f"{PARAMETER}{path}"}
+        users = {n for each in own for n in self.flow.uses[each] if n in self.slice}
         is_layer = self.stages[missing].kind is Kind.LAYER
         if path is None or is_layer or users & self.flow.walk_back([step]):
-            return lines
-        if users:
-            return sort_positions([*lines, *self.flow.list_positions(users)])
-        return sort_positions([*lines, *self.flow.list_returns(self.flow.list_positions([step]))])
+            return set()
+        at = self.flow.list_positions(users or [step])
+        return {*at} if users else self.flow.list_returns(at)
 
-    def list_thrown_away(self, used: Set[int], numel: int) -> tuple[Position, ...]:
+    def list_thrown_away(self, used: Set[int], numel: int) -> set[Position]:
         """Return the lines of a result that could be a missing stage, but on which nothing rests.
 
         If it was computed in a function, the line on which this returns is one of them.
         """
-        dead = self.flow.walk_on(used) - self.search.slice
-        ends = [n for n in dead if not self.flow.uses[n]]
-        ends = [n for n in ends if math.prod(self.flow.steps[n].shape) == numel][-1:]
-        called = [n for n in ends if self.flow.steps[n].outer is not None]
-        returns = self.flow.list_returns(self.flow.list_positions(called))
-        return sort_positions([*self.flow.list_positions(ends), *returns])
+        dead = self.flow.walk_on(used) - self.slice
+        ends = [n for n in dead if not self.flow.uses[n] and self.flow.numels[n] == numel][-1:]
+        called = self.flow.list_positions(n for n in ends if self.flow.steps[n].outer is not None)
+        return {*self.flow.list_positions(ends)} | self.flow.list_returns(called)
 
-    def add_span(
-        self, missing: str, step: int, edge: set[int], lines: tuple[Position, ...]
-    ) -> tuple[Position, ...]:
-        """Add all lines between what is right and a step before which something is left out."""
-        lines = self.span(self.list_begins(missing) or edge, step, lines)
-        joined = {
-            n for each in edge if self.get_kind(each) in JOINS for n in self.get_sources(each)
-        }
+    def list_all_between(self, missing: str, step: int, edge: set[int]) -> set[Position]:
+        """Return all lines between what is right and a step before which something is left out."""
+        joins = [n for n in edge if self.flow.kinds[n] in JOINS]
+        joined = {n for each in joins for n in self.flow.steps[each].sources}
         called = [n for n in edge | joined if self.flow.steps[n].outer is not None]
         ends = self.flow.list_returns(self.flow.list_all_around(called))
-        return sort_positions([*lines, *ends])
+        return ends | self.span(self.list_begins(missing) or edge, step)
 
-    def add_turning(
-        self, missing: str, edge: set[int], lines: tuple[Position, ...]
-    ) -> tuple[Position, ...]:
-        """Add the lines of the angles if what they rotate is missing."""
+    def list_turning(self, missing: str, edge: set[int]) -> set[Position]:
+        """Return the lines of the angles if what they rotate is missing."""
         turns = (k for k in self.stages[missing].needs if self.stages[k].into)
-        found = (self.search.found[k].steps for k in turns if k in self.search.found)
-        every = next(found, frozenset[int]())
+        every = {n for k in turns if k in self.found for n in self.found[k].steps}
         turning = edge & every
         laid_out = {n for n in self.flow.walk_back(turning) & every if self._is_doubled(n)}
-        return sort_positions([*lines, *self.flow.list_positions(turning | laid_out)])
+        return {*self.flow.list_positions(turning | laid_out)}
 
     def _is_doubled(self, number: int) -> bool:
         """Whether a step repeats numbers, for both coordinates of each pair."""
-        step = self.flow.steps[number]
-        before = (math.prod(self.flow.steps[n].shape) for n in step.sources)
-        return step.kind in (*JOINS, "repeat_interleave", "repeat") and any(
-            2 * size == math.prod(step.shape) for size in before
-        )
+        sizes = [2 * self.flow.numels[n] for n in self.flow.steps[number].sources]
+        repeats = self.flow.kinds[number] in (*JOINS, "repeat_interleave", "repeat")
+        return repeats and self.flow.numels[number] in sizes
 
     def list_begins(self, missing: str) -> set[int]:
         """Return the first step that gives what a missing stage is made of."""
         needs = self.stages[missing].needs
-        own = [n for n in needs if not any(n in collect_needed(self.stages, o) for o in needs)]
-        met = (k for k in own[:1] if self.search.is_met(k))
-        used = (self.search.found[k].steps & self.search.slice for k in met)
+        own = [n for n in needs if not any(n in self.needed[o] for o in needs)]
+        met = (k for k in own[:1] if self.is_met(k))
+        used = (self.found[k].steps & self.slice for k in met)
         return {min(steps) for steps in used if steps}
 
-    def span(self, edge: set[int], step: int, lines: tuple[Position, ...]) -> tuple[Position, ...]:
+    def span(self, edge: set[int], step: int) -> set[Position]:
         """Return the lines from what is right to the step before which something is left out."""
-        before = [at for n in edge for at in self.flow.list_around(n)]
+        before = self.flow.list_all_around(edge)
         after = self.flow.list_around(step)
-        own = *lines, *self.flow.list_positions(edge)
-        return sort_positions([*own, *list_between(before, after)])
+        return {*self.flow.list_positions(edge)} | list_between(before, after)

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from headcheck.grader.grading.places.bounds import Bounder
 from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
-from headcheck.grader.grading.places.lines import Bound, LineFinder
+from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.matching import EXACT, LEAST
-from headcheck.grader.grading.places.stage_search import Search
 from headcheck.grader.grading.places.stages import (
     OracleStage,
     Stages,
@@ -122,8 +121,8 @@ def _bound(context: LiveContext, traced: Traced, wrong: int, stages: Stages) -> 
     step = traced.flow.returned[wrong]
     paths = frozenset(path for path, _ in contract.to_stored(context.parameters, context.case))
     weights = _list_paths(contract, stages)
-    search = Search(traced.flow, stages, step, target, exact, weights, paths, traced.lacking)
-    bound = Bounder(search, LineFinder(search)).bound()
+    given = traced.flow, stages, step, target, exact, weights, paths, traced.lacking
+    bound = Bounder(*given).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None
     return Located(context.case, traced.flow, stages, bound)

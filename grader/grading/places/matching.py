@@ -149,46 +149,50 @@ def _list_cuts(shape: Sequence[int]) -> Iterator[int]:
 class StageMatch:
     """The steps that give a stage: one whole, or all its pieces."""
 
-    steps: frozenset[int]
     factors: dict[int, float]
+    """by how much each step gives all its numbers too large"""
     whole: bool = True
     """whether each step gives all of it"""
     upright: bool = True
     """whether some step has queries before keys"""
 
+    @cached_property
+    def steps(self) -> frozenset[int]:
+        return frozenset(self.factors)
+
     @property
     def is_scaled(self) -> bool:
         """Whether every step gives the stage only up to a factor."""
-        return bool(self.factors) and all(abs(f - 1) > UNIT for f in self.factors.values())
+        return all(abs(f - 1) > UNIT for f in self.factors.values())
+
+
+def make_pattern(stage: OracleStage, exact: float) -> Pattern:
+    """Return what is looked for to find a stage."""
+    return Pattern(stage.values, stage.axes, stage.hidden, stage.any_scale, exact)
 
 
 def find_stage(
     stage: OracleStage, recorded: dict[int, list[Recorded]], exact: float
 ) -> StageMatch | None:
     """Find the steps that give a stage; `recorded` has them by how many numbers they have."""
-    pattern = Pattern(stage.values, stage.axes, stage.hidden, stage.any_scale, exact)
     if stage.numel < LEAST and not stage.optional:
         return None
-    found = [
-        (each.number, at)
-        for each in recorded.get(stage.numel, ())
-        if (at := pattern.find_order(each))
-    ]
-    if found and not stage.also:
-        upright = [(n, at) for n, at in found if pattern.is_upright(at[0])]
-        factors = {number: at[1] for number, at in upright or found}
-        return StageMatch(frozenset(factors), factors, upright=bool(upright))
-    for other in stage.also:
-        same = Pattern(other, stage.axes, exact=exact)
-        found += [
-            (e.number, at) for e in recorded.get(other.numel(), ()) if (at := same.find_order(e))
-        ]
-    if found and stage.also:
-        return StageMatch(frozenset(n for n, _ in found), {})
+    pattern = make_pattern(stage, exact)
+    also = (Pattern(other, stage.axes, exact=exact) for other in stage.also)
+    found = {
+        each.number: at
+        for like in (pattern, *also)
+        for each in recorded.get(like.values.numel(), ())
+        if (at := like.find_order(each))
+    }
+    upright = {n: at for n, at in found.items() if pattern.is_upright(at[0])}
+    if found:
+        factors = {number: at[1] for number, at in (upright or found).items()}
+        return StageMatch(factors, upright=bool(upright))
     for axes in SLICED:
         pieces = _find_pieces(pattern, axes, recorded)
         if pieces:
-            return StageMatch(frozenset(pieces), pieces, whole=False)
+            return StageMatch(pieces, whole=False)
     return None
 
 

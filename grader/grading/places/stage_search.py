@@ -4,22 +4,13 @@ A stage is missing if its values are nowhere in the trace, and neither are those
 rests on it: code may go without a stage, as a fused kernel does.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from headcheck.grader.grading.places.flow import (
-    GIVEN,
-    KERNELS,
-    LAYOUTS,
-    PARAMETER,
-    PRODUCTS,
-    WRITTEN,
-    Flow,
-)
+from headcheck.grader.grading.places.flow import LAYOUTS, PARAMETER, PRODUCTS, Flow
 from headcheck.grader.grading.places.matching import StageMatch, find_stage
-from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages, collect_needed
+from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages
 
 HEADS = "{head}"
 MULTIPLIED = (Kind.LAYER, Kind.PRODUCT)
@@ -48,13 +39,20 @@ class Search:
         """The stages that are found, with the steps that give them."""
         matches = {k: find_stage(s, self.flow.by_size, self.exact) for k, s in self.stages.items()}
         found = {key: match for key, match in matches.items() if match is not None}
-        scaled = {k for k in found if self.stages[k].scaled_later and found[k].is_scaled}
-        found = {key: match for key, match in found.items() if key not in scaled}
+        once = {key for key, stage in self.stages.items() if stage.scaled_later}
         for key in (k for k in found if self.stages[k].by):
-            first = found[key].steps
-            later = {n for n in first if self.flow.walk_back([n]) & first - {n}}
-            found[key] = StageMatch(first - later, {})
-        return found
+            first = found[key].factors
+            later = {n for n in first if self.flow.walk_back([n]) & first.keys() - {n}}
+            found[key] = StageMatch({n: f for n, f in first.items() if n not in later})
+        return {k: each for k, each in found.items() if k not in once or not each.is_scaled}
+
+    @cached_property
+    def needed(self) -> dict[str, frozenset[str]]:
+        """From which stages each stage is computed, directly or not."""
+        needed: dict[str, frozenset[str]] = {}
+        for key, stage in self.stages.items():  # in order
+            needed[key] = frozenset(stage.needs).union(*(needed[k] for k in stage.needs))
+        return needed
 
     @cached_property
     def right(self) -> frozenset[int]:
@@ -65,6 +63,11 @@ class Search:
     def slice(self) -> set[int]:
         """The steps on which a wrong result rests."""
         return self.flow.walk_back([self.wrong])
+
+    @cached_property
+    def products(self) -> set[int]:
+        """Those of them that multiply matrices."""
+        return {n for n in self.slice if self.flow.kinds[n] in PRODUCTS}
 
     def is_met(self, key: str) -> bool:
         match = self.found.get(key)
@@ -77,7 +80,7 @@ class Search:
                 continue
             if stage.into and self._find_taken(stage) is None:
                 continue
-            if key == self.target or key in collect_needed(self.stages, self.target):
+            if key == self.target or key in self.needed[self.target]:
                 return self._find_first_cause(key) if stage.into else key
         return None
 
@@ -91,17 +94,12 @@ class Search:
         return key
 
     def has_met_successor(self, key: str) -> bool:
-        return any(
-            self.is_met(other) and key in collect_needed(self.stages, other)
-            for other in self.stages
-        )
+        return any(key in self.needed[other] for other in self.found if self.is_met(other))
 
     def iter_following(self, key: str) -> Iterator[str]:
         """Yield a stage and those that rest on it, in order."""
-        yield key
-        for other in self.stages:
-            if key in collect_needed(self.stages, other) and not self.stages[other].optional:
-                yield other
+        after = (k for k, stage in self.stages.items() if not stage.optional)
+        yield from (key, *(k for k in after if key in self.needed[k]))
 
     def choose_candidate(self, key: str) -> int | None:
         """Return the step that should have given a stage."""
@@ -123,9 +121,8 @@ class Search:
         for possible in (from_all, any_of) if stage.needs else (self.slice,):
             candidates = self._list_candidates(stage, possible)
             if stage.kind in MULTIPLIED and possible is any_of:
-                candidates = [n for n in candidates if self.flow.steps[n].kind in PRODUCTS]
-            chosen = self._pick(key, candidates, given) if candidates else None
-            if chosen is not None:
+                candidates = [n for n in candidates if n in self.products]
+            if (chosen := self._pick(key, candidates, given)) is not None:
                 return chosen
         return None
 
@@ -143,19 +140,13 @@ class Search:
         idle = (n for n in same if len(sources[n]) > 1 and not same.isdisjoint(sources[n]))
         return max(idle, default=None)
 
-    def _divides_more(self, number: int) -> bool:
-        """Whether positions are divided by a step: then it may be the inverse of frequencies."""
-        uses = (self.flow.steps[n] for n in self.flow.uses[number])
-        size = math.prod(self.flow.steps[number].shape)
-        return any("div" in each.kind and math.prod(each.shape) > size for each in uses)
-
     def _list_given(self, key: str) -> list[frozenset[int]]:
         """Return the steps of what a stage needs, or of what that needs where it is missing."""
         given: list[frozenset[int]] = []
         for need in self.stages[key].needs:
             if self.is_met(need):
                 given.append(self.found[need].steps)
-            elif need in self.stages:
+            else:
                 given += self._list_given(need)
         return given
 
@@ -164,95 +155,65 @@ class Search:
         path = self.weights.get(key)
         if path is None or HEADS in path or self.stages[key].kind is not Kind.LAYER:
             return None
-        steps = self.flow.steps
-        uses = {n for n, step in enumerate(steps) if step.kind == PARAMETER + path}
-        for number in sorted(self.slice):
-            taken = {self._skip_layouts(n) for n in steps[number].sources}
-            if steps[number].kind in PRODUCTS and taken & uses:
-                return number
-        return None
+        kind = PARAMETER + path
+        return next((n for n in sorted(self.products) if kind in self._list_taken(n)), None)
 
     def uses_path(self, path: str | None) -> bool:
         """Whether a wrong result rests on a parameter, of the first head if each has its own."""
         kind = PARAMETER + (path or "").format(head=0)
-        return path is None or any(self.flow.steps[n].kind == kind for n in self.slice)
+        return path is None or any(self.flow.kinds[n] == kind for n in self.slice)
+
+    def _list_taken(self, number: int) -> list[str]:
+        """Return the kinds of what a step takes, before it was laid out in another way."""
+        return [self.flow.kinds[self._skip_layouts(n)] for n in self.flow.steps[number].sources]
 
     def _skip_layouts(self, number: int) -> int:
-        step = self.flow.steps[number]
-        while step.kind in LAYOUTS and len(step.sources) == 1:
-            [number] = step.sources
-            step = self.flow.steps[number]
+        while self.flow.kinds[number] in LAYOUTS and len(self.flow.steps[number].sources) == 1:
+            [number] = self.flow.steps[number].sources
         return number
 
     def _uses_weight(self, number: int) -> bool:
-        steps = self.flow.steps
-        taken = (self._skip_layouts(n) for n in steps[number].sources)
-        return steps[number].kind == "linear" or any(
-            steps[n].kind.startswith("parameter ") for n in taken
-        )
+        taken = self._list_taken(number)
+        return self.flow.kinds[number] == "linear" or any(k.startswith(PARAMETER) for k in taken)
 
     def _list_candidates(self, stage: OracleStage, possible: set[int]) -> list[int]:
         """Return the steps of a stage's size, or else of the size of one of its pieces."""
-        steps = self.flow.steps
-        left = [
-            n
-            for n in sorted(possible & self.slice - self.right)
-            if not steps[n].kind.startswith(GIVEN)
-        ]
-        for size in stage.piece_sizes:
-            if found := [n for n in left if math.prod(steps[n].shape) == size]:
-                return found
-        return []
+        left = sorted(possible & self.slice - self.right)
+        alike = ([n for n in left if self.flow.numels[n] == size] for size in stage.piece_sizes)
+        return next(filter(None, alike), [])
 
     def _pick(self, key: str, candidates: list[int], given: Sequence[frozenset[int]]) -> int | None:
-        stage, steps = self.stages[key], self.flow.steps
+        stage, kinds = self.stages[key], self.flow.kinds
         if stage.by:
-            powers = (n for n in candidates if steps[n].kind in stage.by)
-            return next((n for n in powers if not self._divides_more(n)), None)
+            return next((n for n in candidates if kinds[n] in stage.by), None)
         if stage.kind in MULTIPLIED:
-            return self._pick_product(stage, candidates)
-        softmaxes = [n for n in candidates if "softmax" in steps[n].kind]
+            multiplied = [n for n in candidates if n in self.products]
+            if stage.kind is Kind.PRODUCT:
+                candidates = [n for n in candidates if not self._uses_weight(n)]
+                multiplied = [n for n in multiplied if n in candidates]
+            return next(iter(multiplied or candidates), None)
+        softmaxes = [n for n in candidates if "softmax" in kinds[n]]
         if stage.kind is Kind.SOFTMAX and softmaxes:
-            products = {n for n in self.slice if steps[n].kind in PRODUCTS}
-            later = self.flow.walk_on(softmaxes[:1], through=self.slice - products)
+            later = self.flow.walk_on(softmaxes[:1], through=self.slice - self.products)
             # A sink may take its share of the weights afterwards.
             return max(later & set(candidates)) if key in self.weights else softmaxes[0]
-        ends = {n for n in self.slice if steps[n].kind in PRODUCTS or "softmax" in steps[n].kind}
+        return self._pick_step(key, candidates, given)
+
+    def _pick_step(
+        self, key: str, candidates: list[int], given: Sequence[frozenset[int]]
+    ) -> int | None:
+        """Return the last step that follows what is right, before something else is computed."""
+        stage, kinds = self.stages[key], self.flow.kinds
+        ends = self.products | {n for n in self.slice if "softmax" in kinds[n]}
         if stage.kind is Kind.STEP and stage.is_of_keys:  # a softmax may be written by hand
-            ends |= {n for n in self.slice if steps[n].kind == "exp"}
-        segment = self.flow.walk_on(set().union(*given), through=self.slice - ends)
-        near = [n for n in candidates if n in segment]
+            ends |= {n for n in self.slice if kinds[n] == "exp"}
+        each = [self.flow.walk_on(steps, through=self.slice - ends) for steps in given]
         if stage.kind is Kind.SUM:
-            each = [self.flow.walk_on(steps, through=self.slice - ends) for steps in given]
             return next((n for n in candidates if all(n in reached for reached in each)), None)
+        near = [n for n in candidates if n in set().union(*each)]
         if stage.hidden is not None:  # a mask comes from elsewhere
-            near = [n for n in near if len(steps[n].sources) > 1] or near
+            near = [n for n in near if len(self.flow.steps[n].sources) > 1] or near
         for other, after in self.stages.items():
             if key in after.needs and (layer := self._find_layer(other)) is not None:
                 near = [n for n in near if n in self.flow.walk_back([layer]) and n != layer]
         return near[-1] if near else None
-
-    def _pick_product(self, stage: OracleStage, candidates: list[int]) -> int | None:
-        steps = self.flow.steps
-        if stage.kind is Kind.PRODUCT:
-            candidates = [n for n in candidates if not self._uses_weight(n)]
-        if stage.is_of_keys:
-            candidates = [n for n in candidates if steps[n].kind not in KERNELS]
-        multiplied = [n for n in candidates if steps[n].kind in PRODUCTS]
-        written = [n for n in candidates if steps[n].kind in WRITTEN]
-        return next(iter(multiplied or written[-1:] or candidates), None)
-
-
-@dataclass(frozen=True, eq=False)
-class SearchReader:
-    """Something that is read from a trace after it was searched."""
-
-    search: Search
-
-    @property
-    def flow(self) -> Flow:
-        return self.search.flow
-
-    @property
-    def stages(self) -> Stages:
-        return self.search.stages

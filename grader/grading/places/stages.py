@@ -82,8 +82,13 @@ class OracleStage:
         return [self.numel, *(self.numel // n for n in pieces if n > 1)]
 
     @property
+    def is_projected(self) -> bool:
+        """Whether it is the queries, keys or values that a layer gives."""
+        return bool(self.role) and self.kind is Kind.LAYER
+
+    @property
     def is_of_keys(self) -> bool:
-        """Whether it has a number for each query and each key: kernels do not show these."""
+        """Whether it has a number for each query and each key, as scores and weights have."""
         return {"t", "s"} <= {*self.axes}
 
 
@@ -153,7 +158,7 @@ class _Lister:
         """Add what a layer gives, and what it gives before its bias is added; return the key."""
         made: dict[str, Any] = {"kind": Kind.LAYER, "weight": weight}
         if bare is not None:
-            before = f"{'outputs' if key == 'attended' else name} without their bias", bare, axes
+            before = f"{name.removeprefix('projected ')} without their bias", bare, axes
             needs = (self.add(f"{key}0", *before, *needs, optional=True, **made),)
         return self.add(key, name, values, axes, *needs, role=role, **made)
 
@@ -367,14 +372,3 @@ def _name_adjusted(s: PipelineState) -> str:
 def find_last(stages: Stages, role: str) -> str:
     """Return the key of the last stage of queries, "q", of keys, "k", or of values, "v"."""
     return [key for key, stage in stages.items() if stage.role == role][-1]
-
-
-def collect_needed(stages: Stages, key: str) -> frozenset[str]:
-    """Return the keys of all stages from which a stage is computed, directly or not."""
-    todo, needed = [key], set[str]()
-    while todo:
-        for each in stages[todo.pop()].needs:
-            if each in stages and each not in needed:
-                needed.add(each)
-                todo.append(each)
-    return frozenset(needed)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.flow import Flow, Position
+from headcheck.grader.grading.places.flow import Flow, Position, sort_positions
 from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.locate import Located
 from headcheck.grader.grading.places.matching import lay_out_like
@@ -29,12 +29,13 @@ def tell_place(located: Located) -> PlaceRecord | None:
     told = _tell(bound, located.stages, located.flow)
     if located.continued:
         told = f"With a cache, {told[0].lower()}{told[1:]}"
-    sentence = f"{told} Look at {name_lines(bound.lines)}."
-    if f"{name_lines(bound.lines)} " in told.lower():
+    lines = sort_positions(bound.lines)
+    sentence = f"{told} Look at {name_lines(lines)}."
+    if f"{name_lines(lines)} " in told.lower():
         sentence = told
     return PlaceRecord(
         sentence=sentence.strip(),
-        lines=tuple(LineRecord(cell, line) for cell, line in bound.lines),
+        lines=tuple(LineRecord(cell, line) for cell, line in lines),
         case=str(located.case) if row else None,
         of=row[0] if row else None,
         right=row[1] if row else (),
