@@ -195,12 +195,10 @@ class Bounder(Unused):
         if all(abs(factors[n] - 1) < UNIT for n in lasts):
             return None
         sources = {n: [m for m in self.flow.steps[n].sources if m in factors] for n in factors}
+        scaled = (n for n in factors if sources[n] and abs(factors[n] - 1) > UNIT)
         changes = {
-            n
-            for n, before in sources.items()
-            if before and all(abs(factors[m] / factors[n] - 1) > UNIT for m in before)
+            n for n in scaled if all(abs(factors[m] / factors[n] - 1) > UNIT for m in sources[n])
         }
-        changes = {n for n in changes if abs(factors[n] - 1) > UNIT}
         firsts = {n for n, before in sources.items() if not before}
         last, at, key = max(lasts), self.flow.list_positions(firsts), self._list_scaled()[0]
         between = changes or self._list_unscaled(key, firsts, lasts, set(factors))

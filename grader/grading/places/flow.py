@@ -4,7 +4,7 @@ A submission may send any trace, so its form is checked here.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,23 +95,11 @@ class Flow:
 
     def walk_back(self, starts: Iterable[int], stops: Collection[int] = ()) -> set[int]:
         """Return these steps and all that they rest on, up to other steps, which are left out."""
-        todo, seen = list(starts), set[int]()
-        while todo:
-            number = todo.pop()
-            if number not in seen:
-                seen.add(number)
-                todo += [n for n in self.steps[number].sources if n not in stops]
-        return seen
+        return _walk(starts, lambda n: (m for m in self.steps[n].sources if m not in stops))
 
     def walk_on(self, starts: Iterable[int], through: Collection[int] | None = None) -> set[int]:
         """Return these steps and all that rest on them, perhaps only through some steps."""
-        todo, seen = list(starts), set[int]()
-        while todo:
-            number = todo.pop()
-            if number not in seen:
-                seen.add(number)
-                todo += [n for n in self.uses[number] if through is None or n in through]
-        return seen
+        return _walk(starts, lambda n: (m for m in self.uses[n] if through is None or m in through))
 
     def find_edge(self, starts: Iterable[int], stops: Collection[int]) -> set[int]:
         """Return those of some steps that others take."""
@@ -160,9 +148,18 @@ class Flow:
         """Return the line of a step, and the outermost line from which it was called."""
         step, at = self.steps[number], self.get_position(number)
         outer = parse_position(step.outer)
-        return ([] if at is None else [at]) + (
-            [] if outer is None else [(parse_position(step.cell), outer)]
-        )
+        around = None if outer is None else (parse_position(step.cell), outer)
+        return [each for each in (at, around) if each is not None]
+
+
+def _walk(starts: Iterable[int], follow: Callable[[int], Iterable[int]]) -> set[int]:
+    todo, seen = list(starts), set[int]()
+    while todo:
+        number = todo.pop()
+        if number not in seen:
+            seen.add(number)
+            todo += follow(number)
+    return seen
 
 
 def sort_positions(positions: Iterable[Position]) -> tuple[Position, ...]:

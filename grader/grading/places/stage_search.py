@@ -7,8 +7,9 @@ rests on it: code may go without a stage, as a fused kernel does.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
-from headcheck.grader.grading.places.flow import LAYOUTS, PARAMETER, PRODUCTS, Flow
+from headcheck.grader.grading.places.flow import KERNELS, LAYOUTS, PARAMETER, PRODUCTS, Flow
 from headcheck.grader.grading.places.matching import StageMatch, find_stage
 from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages
 
@@ -187,11 +188,12 @@ class Search:
         if stage.by:
             return next((n for n in candidates if kinds[n] in stage.by), None)
         if stage.kind in MULTIPLIED:
-            multiplied = [n for n in candidates if n in self.products]
             if stage.kind is Kind.PRODUCT:
                 candidates = [n for n in candidates if not self._uses_weight(n)]
-                multiplied = [n for n in multiplied if n in candidates]
-            return next(iter(multiplied or candidates), None)
+            if stage.is_of_keys:  # kernels do not show these
+                candidates = [n for n in candidates if kinds[n] not in KERNELS]
+            multiplied = (n for n in candidates if n in self.products)
+            return next(chain(multiplied, candidates), None)
         softmaxes = [n for n in candidates if "softmax" in kinds[n]]
         if stage.kind is Kind.SOFTMAX and softmaxes:
             later = self.flow.walk_on(softmaxes[:1], through=self.slice - self.products)

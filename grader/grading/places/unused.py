@@ -63,7 +63,7 @@ class Unused(LineFinder):
     def _is_changed(self, key: str) -> bool:
         """Whether a stage is scores or weights, or queries or keys that something has changed."""
         stage = self.stages[key]
-        return stage.is_of_keys or (bool(stage.role) and stage.kind is Kind.STEP)
+        return stage.axes == "bhts" or (bool(stage.role) and stage.kind is Kind.STEP)
 
     def _bound_without(self, missing: str) -> Bound | None:
         """Return the bound if weights are right but for a stage before the softmax.
