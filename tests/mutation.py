@@ -6,8 +6,6 @@ fails, which is printed; a change that none notices is printed as a survivor. Fo
 there is no list: read the survivors.
 """
 
-import ast
-import copy
 import os
 import re
 import shutil
@@ -15,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from headcheck.grader.audit.mutants import list_mutations
+from headcheck.grader.reading.edits import edit_text
 from tests.chosen import choose_tests
 from tests.git_changes import ROOT
 
@@ -46,57 +45,12 @@ COPIED = (
     "docs",
     "benchmarks",
 )
-FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE,
-    ast.LtE: ast.Gt, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
 
 
-def mutate(node: ast.AST) -> str:
-    """Change a node in place where there is a way to; what was done, or nothing."""
-    match node:
-        case ast.Compare(ops=[op]) if type(op) in FLIPPED:
-            node.ops = [FLIPPED[type(op)]()]
-            return "a comparison is turned round"
-        case ast.BoolOp(op=op):
-            node.op = ast.Or() if isinstance(op, ast.And) else ast.And()
-            return "and for or"
-        case ast.Constant(value=int() as value) if not isinstance(value, bool):
-            node.value = value + 1
-            return f"{value} + 1"
-        case ast.Constant(value=bool() as value):
-            node.value = not value
-            return f"not {value}"
-        case ast.BinOp(op=ast.Add()):
-            node.op = ast.Sub()
-            return "- for +"
-        case ast.BinOp(op=ast.Mult()):
-            node.op = ast.Div()
-            return "/ for *"
-        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=operand)):
-            node.test = operand
-            return "a `not` is dropped"
-        case ast.Return(value=ast.expr()):
-            node.value = ast.Constant(None)
-            return "return None"
-    return ""
-
-
-def list_mutants(source: str) -> Iterator[tuple[str, str]]:
-    """Every changed source, with what was changed on which line."""
-    tree = ast.parse(source)
-    in_functions = [
-        node
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef)
-        for statement in function.body
-        for node in ast.walk(statement)
-    ]
-    for place in dict.fromkeys(in_functions):
-        before = copy.copy(place)
-        if done := mutate(place):
-            yield f"line {getattr(place, 'lineno', 0)}: {done}", ast.unparse(tree)
-            place.__dict__.update(before.__dict__)
+def list_mutants(source: str) -> list[tuple[str, str]]:
+    """Every source that one change of those for solutions makes, with the change and its line."""
+    changes = list_mutations(source, None)
+    return [(f"line {edit.line}: {change}", edit_text(source, edit)) for change, edit in changes]
 
 
 def select_tests(module: str) -> list[str]:
@@ -122,7 +76,7 @@ def run_tests(folder: Path, tests: list[str]) -> str:
 def try_module(folder: Path, module: str, count: int) -> tuple[int, int]:
     """Print who notices what; how many changes were noticed, of how many."""
     source, tests = (ROOT / module).read_text("utf-8"), select_tests(module)
-    mutants = list(list_mutants(source))
+    mutants = list_mutants(source)
     chosen = mutants[:: max(1, len(mutants) // count)][:count]
     noticed = 0
     for change, mutant in chosen:

@@ -42,6 +42,8 @@ REPLACED_COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.Gt,
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
 }
 INTERCHANGEABLE_NAMES = (("queries", "keys", "values"), ("query", "key", "value"), ("q", "k", "v"))
 """Words that are substituted for one another in names."""
@@ -67,8 +69,7 @@ def generate_mutants(exercise: Exercise) -> list[Mutant]:
 
 def mutate_source(source: str, lines: Container[int] | None = None) -> list[Mutant]:
     """Return all mutants of a source that differ as code, with changes on these lines or on any."""
-    everywhere = range(1, source.count("\n") + 2)
-    return make_mutants(source, _mutate(source, everywhere if lines is None else lines))
+    return make_mutants(source, list_mutations(source, lines))
 
 
 def make_mutants(source: str, edits: Iterable[tuple[str, Edit]]) -> list[Mutant]:
@@ -146,10 +147,10 @@ def _find_student_lines(source: str) -> set[int]:
 # ---------------------------------------------------------------------------------- edits
 
 
-def _mutate(source: str, lines: Container[int]) -> Iterator[tuple[str, Edit]]:
-    """Yield every change inside a function on these lines, with its description."""
+def list_mutations(source: str, lines: Container[int] | None) -> Iterator[tuple[str, Edit]]:
+    """Yield every change inside a function on these lines, or on any, with its description."""
     for node, function in walk(strip_docstrings(ast.parse(source))):
-        if function and node.lineno in lines:
+        if function and (lines is None or node.lineno in lines):
             for description, replacement in _mutate_node(node):
                 yield f"{function}: {description}", replace_node(None, node, replacement)
 
@@ -180,6 +181,11 @@ def _mutate_comparison(node: ast.Compare) -> Mutations:
     if type(node.ops[0]) in REPLACED_COMPARISONS:
         other = REPLACED_COMPARISONS[type(node.ops[0])]()
         yield _replace(node, ast.Compare(node.left, [other], node.comparators))
+
+
+def _mutate_condition(node: ast.BoolOp) -> Mutations:
+    other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    yield _replace(node, ast.BoolOp(other, node.values))
 
 
 def _mutate_constant(node: ast.Constant) -> Mutations:
@@ -250,6 +256,7 @@ def _mutate_statement(node: ast.stmt) -> Mutations:
 MUTATION_OPERATORS: Mapping[type[ast.AST], Callable[..., Mutations]] = {
     ast.BinOp: _mutate_operation,
     ast.Compare: _mutate_comparison,
+    ast.BoolOp: _mutate_condition,
     ast.Constant: _mutate_constant,
     ast.UnaryOp: _mutate_sign,
     ast.Call: _mutate_call,

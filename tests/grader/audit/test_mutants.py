@@ -138,3 +138,8 @@ def test_given_code_is_not_mutated(tmp_path: Path) -> None:
     )
     made = generate_mutants(solved(tmp_path, source))
     assert [mutant.name for mutant in made] == ["f: 2 -> 3", "f: 2 -> 1"]
+
+
+def test_conditions_are_changed(tmp_path: Path) -> None:
+    made = mutants_of(tmp_path, "def f(x, y):\n    return x in y and y\n")
+    assert set(made) >= {"f: x in y and y -> x in y or y", "f: x in y -> x not in y"}
