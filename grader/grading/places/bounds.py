@@ -30,11 +30,8 @@ class Bounder(Unused):
         missing = self.find_missing()
         if missing is None:
             return self._bound_apart() or self._bound_rest()
-        if (unused := self.bound_unused(missing)) is not None:
-            return unused
-        if (scaled := self._bound_scale(missing)) is not None:
-            return scaled
-        return self._bound_stage(missing)
+        known = self.bound_unused(missing) or self._bound_scale(missing)
+        return known or self._bound_stage(missing)
 
     def _bound_weights(self) -> Bound | None:
         """Return the bound if weights of the statement are one and the same, or missing."""
@@ -50,10 +47,9 @@ class Bounder(Unused):
 
     def _bound_stage(self, missing: str) -> Bound | None:
         for key in self.iter_following(missing):
-            step = self.choose_candidate(key)
-            if step is not None:
+            if (step := self.choose_candidate(key)) is not None:
                 return self._make_bound(missing, key, step)
-        return self._bound_end()
+        return self._bound_end(missing)
 
     def _make_bound(self, missing: str, key: str, step: int) -> Bound:
         """Return the bound between what is right and the step that should give a stage."""
@@ -227,11 +223,8 @@ class Bounder(Unused):
         after = {m for n in lasts for m in self.flow.uses[n] if m in self.slice}
         return own | scored | after
 
-    def _bound_end(self) -> Bound | None:
+    def _bound_end(self, missing: str) -> Bound | None:
         """Return the bound if no step follows what is right, or nothing is right."""
-        missing = self.find_missing()
-        if missing is None:
-            return None
         frontier = {self.wrong} & self.right
         if not frontier:
             if self.right & self.slice:

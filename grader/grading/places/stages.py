@@ -197,7 +197,7 @@ class _Lister:
         for key, whole in zip("qk", s.shared, strict=False) if s.p.lambdas is not None else ():
             halves = whole.unflatten(-1, (2, -1)).transpose(-3, -2)
             named = f"halves of the {ROLES[key]}", halves, "bhmtw"
-            self.add(f"{key}h", *named, self.find_last(key), role=key, optional=True)
+            self.add(f"{key}h", *named, find_last(self.stages, key), role=key, optional=True)
         self.change("f", "features of the {}", s.halved, s.mapped)
 
     def change(
@@ -207,13 +207,10 @@ class _Lister:
         """Add the queries, keys and values that a step has changed."""
         for (key, noun), old, new in zip(ROLES.items(), before, after, strict=True):
             if new.shape != old.shape or not torch.equal(new, old):
-                needs = self.find_last(key), *more
+                needs = find_last(self.stages, key), *more
                 others["weight"] = weight.format(key)
                 named = name.format(noun), new, "bhtw"
                 self.add(f"{key}{letter}", *named, *needs, role=key, **others)
-
-    def find_last(self, role: str) -> str:
-        return find_last(self.stages, role)
 
     def turn(self) -> None:
         """Add the frequencies and the angles of rotations, with their cosines and sines."""
@@ -271,9 +268,9 @@ class _Lister:
     def compare(self) -> str:
         """Add the scores, and those with a limit or a bias; return the key of the last."""
         s, featured = self.s, self.featured
-        is_adjusted = s.scores is not s.scaled and not torch.equal(s.scores, s.scaled)
+        is_adjusted = not torch.equal(s.scores, s.scaled)
         name, values = ("products", s.raw_scores) if featured else ("scores", s.scaled)
-        compared = self.find_last("q"), self.find_last("k")
+        compared = find_last(self.stages, "q"), find_last(self.stages, "k")
         # Sums over features of keys need neither products with queries nor weights.
         # What is added to scores, or limits them, may have any scale.
         loose = {"any_scale": True, "scaled_later": is_adjusted, "optional": featured}
@@ -282,12 +279,9 @@ class _Lister:
             last = self.add_scores("adjusted", _name_adjusted(s), s.scores, "scores")
             seen = s.scaled if self.hidden is None else s.scaled.masked_fill(self.hidden, -math.inf)
             plain = "weights of plain scores", torch.softmax(seen, -1), "scores"
-            self.add_wrong("unadjusted", *plain, kind=Kind.SOFTMAX, lacks="adjusted")
+            wrong: dict[str, Any] = {"kind": Kind.SOFTMAX, "lacks": "adjusted"}
+            self.add_scores("unadjusted", *plain, optional=True, **wrong)
         return last
-
-    def add_wrong(self, *named: Any, **more: Any) -> None:
-        """Add weights that only wrong code computes."""
-        self.add_scores(*named, optional=True, **more)
 
     def hide(self, last: str) -> str:
         """Add masked scores, and the weights of code that hides after the softmax."""
@@ -300,17 +294,16 @@ class _Lister:
         self.add_scores("masked", name, s.masked_scores, last, hidden=where, **loose)
         if not featured:
             plain = torch.softmax(s.scores, -1)
-            named = "weights without the mask", plain, last
-            self.add_wrong("unmasked", *named, kind=Kind.SOFTMAX, lacks="masked")
+            wrong: dict[str, Any] = {"kind": Kind.SOFTMAX, "lacks": "masked", "optional": True}
+            self.add_scores("unmasked", "weights without the mask", plain, last, **wrong)
             cut = "weights with hidden ones set to 0", plain.masked_fill(hidden, 0.0), "unmasked"
-            self.add_wrong(
-                "cut", *cut, told="hides weights after the softmax, and not scores before it"
-            )
+            told = "hides weights after the softmax, and not scores before it"
+            self.add_scores("cut", *cut, optional=True, told=told)
         return "masked"
 
     def average(self, last: str) -> None:
         """Add the weights, and the averages of values."""
-        s, featured, value = self.s, self.featured, self.find_last("v")
+        s, featured, value = self.s, self.featured, find_last(self.stages, "v")
         if self.has_maps:
             named = "softmaxes of both maps", s.maps
             last = self.add_scores("maps", *named, last, kind=Kind.SOFTMAX)
