@@ -128,7 +128,12 @@ GROUNDS = (
 
 
 def write_table() -> str:
-    """Return the table of all grounds for the documentation."""
-    rows = (f"| {g.basis.value} | {g.when} | {g.statuses} | {g.points} |" for g in GROUNDS)
+    """Return the table of all grounds for the documentation: a row for each basis and status."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for ground in GROUNDS:
+        rows.setdefault((ground.basis.value, ground.statuses, ground.points), []).append(
+            ground.when
+        )
     head = "| it contradicts | how | status | points |\n|---|---|---|---|"
-    return "\n".join((head, *rows))
+    lines = (f"| {basis} | {' '.join(w)} | {s} | {p} |" for (basis, s, p), w in rows.items())
+    return "\n".join((head, *lines))
