@@ -92,8 +92,10 @@ def _parse_signature(
         signature = Signature(name, constructor, call, read, doc=doc)
         later = tuple(map(str, entry.get("set_later", ())))
         signature = replace(signature, reset=reset, forgets=forgets, set_later=later)
-        said, options = str(entry.get("batch_first", "")), _parse_parameters(entry.get("options"))
-        return replace(signature, for_inference=only, batch_first=said, options=options)
+        first, counted = (str(entry.get(key, "")) for key in ("batch_first", "own_token"))
+        signature = replace(signature, batch_first=first, own_token=counted)
+        options = _parse_parameters(entry.get("options"))
+        return replace(signature, for_inference=only, options=options)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         own = Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

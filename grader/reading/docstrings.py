@@ -28,6 +28,15 @@ OTHERWISE = re.compile(
 """how code writes that another axis comes first, or may"""
 NAMES = re.compile(rf"{BATCH} {TOKENS} .*", re.IGNORECASE)
 """the names of sizes, of which the first is that of the batch"""
+OWN_TOKEN = re.compile(
+    r"\b(itself|self|own|current|query)\b[^,]{0,20}\b(includ|inclusive|counted)"
+    r"|\binclud\w+ (it\w*|the (token|query)( itself)?|\w+ own|the current)\b"
+    r"|window\w*`* ?[-−] ?1\b",
+    re.IGNORECASE,
+)
+"""words that say that the tokens of a window include the one that looks"""
+COMPUTED = re.compile(r"window\w* [-+] \d")
+"""how code writes that its window is another one than that of a function that it calls"""
 
 
 def read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
@@ -68,6 +77,21 @@ def quote_batch_first(symbols: SymbolTable, site: DefinitionSite) -> str:
     named = (ast.unparse(each) for each in sizes if NAMES.fullmatch(_list_names(each)))
     written = WRITTEN.search(said)
     return " ".join(written.group().split()) if written else next(named, "")
+
+
+def quote_own_token(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return what says that a window counts the token itself; "" if nothing does.
+
+    The functions that a class calls say so, too, if it hands its window on as it is.
+    """
+    calls = (node.func for node in ast.walk(site.node) if isinstance(node, ast.Call))
+    named = (symbols.find_definition(f.id) for f in calls if isinstance(f, ast.Name))
+    called = [f.node for f in named if f and isinstance(f.node, FunctionNode)]
+    said = read_docstrings(symbols, site)
+    if not COMPUTED.search(ast.unparse(site.node)):
+        said = f"{said}\n\n{_join(called)}"
+    parts = (" ".join(part.split()) for part in re.split(r"[.;](?=\s|$)|\n\s*\n", said))
+    return next(filter(OWN_TOKEN.search, parts), "")
 
 
 def _iter_sizes(forward: FunctionNode) -> Iterator[ast.Assign]:

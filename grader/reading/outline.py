@@ -16,7 +16,7 @@ from headcheck.grader.reading.cache_methods import find_forgotten, find_reset, l
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.config_fields import list_options
-from headcheck.grader.reading.docstrings import quote_batch_first, read_docstrings
+from headcheck.grader.reading.docstrings import quote_batch_first, quote_own_token, read_docstrings
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
 from headcheck.grader.reading.parameters import (
@@ -68,6 +68,8 @@ class Definition:
     """whether its `forward` says that it computes no gradients, or what it keeps has none"""
     batch_first: str = ""
     """what it says of the axes of its tokens, if it says that the batch comes first"""
+    own_token: str = ""
+    """what it says of the token itself, if it says that a window counts it"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
     companions: tuple[Companion, ...] = ()
@@ -134,6 +136,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         set_later=list_set_later(last) if is_class else (),
         for_inference=_is_for_inference(symbols, last),
         batch_first=quote_batch_first(symbols, last),
+        own_token=quote_own_token(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
         companions=tuple(list_companions(symbols, last)),
         options=tuple(list_options(symbols, last)) if is_class else (),

@@ -91,6 +91,11 @@ WIDTHS = Ground(
     "it has an argument for each width, and is judged at widths that differ",
     statuses="failed, crashed",
 )
+WINDOW = Ground(
+    Basis.SAID,
+    "Its window is longer.",
+    "its window counts the token itself, as the class says: “{}”",
+)
 MASKS = Ground(
     Basis.SAID,
     "One of its masks is not followed.",
@@ -123,7 +128,7 @@ KIND = Ground(
 )
 GROUNDS = (
     COMPUTES, FLOWS, RAISES, LATER, POLARITY, NUMBERS, SIDES, SHARING, UNSHARED,
-    WIDTHS, MASKS, AROUND, BLOCK, UNKNOWN, KIND,
+    WIDTHS, WINDOW, MASKS, AROUND, BLOCK, UNKNOWN, KIND,
 )  # fmt: skip
 
 

@@ -219,6 +219,8 @@ def _settle_window(bench: Bench) -> Settled:
         return settled
     longer = replace(bench, settled=settled, sized=case)
     answers = longer.call(windowed.call_form, longer.x)
+    if answers and bench.signature.own_token:
+        return settled.add(grounds.WINDOW.say(bench.signature.own_token))
     if answers and option is None:
         return bench.settled.add(
             "inputs longer than its window are not judged: the right output is not known"

@@ -74,6 +74,8 @@ class Signature:
     """whether `forward` says that it computes no gradients, or a cache cuts them off"""
     batch_first: str = ""
     """what it says of the axes of its tokens, if it says that the batch comes first"""
+    own_token: str = ""
+    """what it says of the token itself, if it says that a window counts it"""
     options: tuple[SignatureParameter, ...] = ()
     """the fields of its config that are off or None by default"""
     switched_on: tuple[str, ...] = ()

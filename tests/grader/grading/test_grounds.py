@@ -42,6 +42,12 @@ USUAL = {
     "weights": "w = s.softmax(-1)", "result": "(w @ v).transpose(1, 2).flatten(2)",
 }  # fmt: skip
 HIDE = "s = s.masked_fill(torch.ones_like(s).tril() == 0, -1e9)"
+SHOWN = "torch.ones_like(s).tril()"
+WINDOWED = {
+    "doc": '"""Each token sees `window` tokens, itself included."""',
+    "takes": "dim, heads, window",
+    "init": "self.window = window",
+}
 FOLLOW = "s = s if mask is None else s.masked_fill(mask == 0, -1e9)"
 INVERT = "s = s if mask is None else s.masked_fill(mask != 0, -1e9)"
 BLOCK = """
@@ -77,6 +83,10 @@ PAIRS: dict[Ground, tuple[str, str]] = {
     grounds.SIDES: (
         make(call="x, context", inputs="x, context, context"),
         make(call="x, context", inputs="context, x, x"),
+    ),
+    grounds.WINDOW: (
+        make(**WINDOWED, mask=f"s = s.masked_fill({SHOWN}.triu(1 - self.window) == 0, -1e9)"),
+        make(**WINDOWED, mask=f"s = s.masked_fill({SHOWN}.triu(-self.window) == 0, -1e9)"),
     ),
     grounds.AROUND: (
         make() + BLOCK.format("self.norm(x)"),
