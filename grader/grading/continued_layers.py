@@ -17,10 +17,10 @@ from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.caches import EMPTY, PLACES, list_asking, names_cache
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.signatures.signature import Signature
-from headcheck.properties.subject import Chunk, Subject
+from headcheck.properties.subject import CallResult, Chunk, Subject
 from headcheck.properties.terms.call_form import CacheConvention, Given
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import ignore_crashes
 
 CONTINUED = Claim(
     "calls_with_a_cache_continue",
@@ -67,16 +67,13 @@ def _decode(
     form = replace(probe.form, places=(0,), cache=cache, given=given or None)
     x = probe.seen.x
     parts = x[:, :-2], x[:, -2:-1], x[:, -1:]
-    try:
+    results: tuple[CallResult, ...] = ()
+    with ignore_crashes():
         module = construct(subject, signature.name, probe.built, form)
         module.write(probe.seen.stored)
         chunks = [Chunk(part, n - 1 if n else None) for n, part in enumerate(parts)]
         results = module.decode(chunks, counted=True)
-    except SubmissionFailed as failure:
-        if failure.status is not Status.CRASHED:
-            raise
-        return None
-    if not results[0].kept:
+    if not results or not results[0].kept:
         return None  # what began the sequence begins none
     first, *later = (result.outputs[0] for result in results)
     with contextlib.suppress(RuntimeError, IndexError):  # they are no outputs of tokens

@@ -7,27 +7,25 @@ else with its tensors may be another kind of attention, and is not judged.
 """
 
 import itertools
-import math
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from headcheck.grader.grading.places.flow import (
-    GIVEN,
-    KERNELS,
-    LAYOUTS,
-    PRODUCTS,
-    Flow,
-    read_trace,
-)
-from headcheck.grader.grading.places.locate import ERRORS, INEXACT
+from headcheck.grader.grading.places.locate import INEXACT
 from headcheck.grader.grading.places.matching import EXACT, find_stage
 from headcheck.grader.grading.places.stages import OracleStage, list_stages
-from headcheck.grader.sandbox.grader_side.subject import ChannelModule
+from headcheck.grader.grading.tracing.calls import trace_probe
+from headcheck.grader.grading.tracing.graph import GIVEN, Flow, walk
+from headcheck.grader.grading.tracing.operations import (
+    NEUTRAL,
+    NORMING,
+    PRODUCTS,
+    SOFTMAXES,
+    Operation,
+)
 from headcheck.properties.binding.by_name import covers
 from headcheck.properties.binding.calls import names_roles
 from headcheck.properties.binding.hypotheses import Sizes, iter_usual_placements
@@ -36,10 +34,7 @@ from headcheck.properties.binding.matching import make_parameters
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Entry, Norm
-from headcheck.properties.mistakes.evaluation import (
-    get_correct_pipeline,
-    make_attention_inputs,
-)
+from headcheck.properties.mistakes.evaluation import get_correct_pipeline, make_attention_inputs
 from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.parts.norms import EPSILONS, iter_without_gains
 from headcheck.properties.signatures.signature import Signature
@@ -50,37 +45,11 @@ MAX_TRACED = 3
 """the most calls to trace"""
 MAX_COMPARED = 24
 """the most contracts whose queries, keys and values are looked for in a trace"""
-EXPONENTIALS = frozenset({"exp", "exp_"})
-SOFTMAXES = KERNELS | {"softmax", "_softmax"} | EXPONENTIALS
-NORMALISING = frozenset({"max", "amax", "sum", "sub_", "logsumexp"})
-"""what else a softmax that is written by hand consists of"""
+TAKING_MASKS = (Operation.KERNEL, Operation.CHOICE)
+"""what may be given other tensors than masks where these stand"""
 STARTS = ("q", "k", "v")
 LEAST = 2
 """how many of queries, keys and values must be in the trace"""
-_NEUTRAL = (
-    "chunk split __getitem__ select narrow unbind index_select expand expand_as repeat tile "
-    "repeat_interleave cat concat concatenate stack hstack vstack clone detach to type type_as "
-    "float double half dropout dropout_ roll flip masked_fill masked_fill_ where __setitem__ "
-    "written alias triu tril pad"
-)
-NEUTRAL = LAYOUTS | frozenset(_NEUTRAL.split())
-"""functions that move numbers, hide some, or leave them as they are"""
-_SUMS = "add __add__ __radd__ add_ __iadd__ sub __sub__ __rsub__ rsub sub_ __isub__"
-SUMS = frozenset(_SUMS.split())
-TAKING_MASKS = KERNELS | {"where"}
-"""functions that may be given other tensors than masks where these stand"""
-_FACTORS = (
-    "mul __mul__ __rmul__ mul_ __imul__ multiply div __truediv__ div_ __itruediv__ true_divide "
-    "divide __rtruediv__"
-)
-FACTORS = frozenset(_FACTORS.split())
-_TURNING = "neg __neg__ view_as_complex view_as_real complex real imag addcmul"
-TURNING = frozenset(_TURNING.split())
-"""functions that also rotate queries and keys"""
-NORMS = frozenset({"layer_norm", "rms_norm"})
-_NORMING = "pow __pow__ square mean var rsqrt sqrt normalize"
-NORMING = NORMS | frozenset(_NORMING.split())
-"""functions that also norm them"""
 TABLES = re.compile(r"buffer .*(cos|sin\b|freq|rot|rope|angle)", re.IGNORECASE)
 """the kinds of stored tables of angles"""
 FUSED = re.compile(r"query_?key_?value|c_attn|in_proj", re.IGNORECASE)
@@ -109,21 +78,16 @@ def match_by_flow(search: BindingSearch) -> Match | None:
 def _takes_off_what_is_added(signature: Signature, flow: Flow) -> bool:
     """Whether calls without norms take tokens off the output exactly if these are added to it."""
     added, _ = _list_added(flow)
-    adds = any(flow.steps[n].kind.startswith("input ") for n in added)
+    adds = not added.isdisjoint(flow.inputs)
     return not signature.bypassed or adds == signature.adds_tokens
 
 
 def _list_added(flow: Flow) -> tuple[set[int], set[int]]:
     """Return the steps whose sum is the output, however it is laid out, and those that sum."""
-    added, sums, todo = set[int](), set[int](), list(flow.returned[:1])
-    while todo:
-        number = todo.pop()
-        if flow.steps[number].kind not in SUMS | NEUTRAL:
-            added.add(number)
-        elif number not in sums:
-            sums.add(number)
-            todo += flow.steps[number].sources
-    return added, sums
+    passed = NEUTRAL | {Operation.SUM}
+    passing = {n for n, does in enumerate(flow.does) if does in passed}
+    seen = walk(flow.returned[:1], lambda n: flow.steps[n].sources if n in passing else ())
+    return seen - passing, seen & passing
 
 
 def _list_ends(flow: Flow, signature: Signature) -> Sequence[int]:
@@ -131,9 +95,8 @@ def _list_ends(flow: Flow, signature: Signature) -> Sequence[int]:
     if not signature.bypassed:
         return flow.returned
     added, sums = _list_added(flow)
-    softmaxes = {n for n, step in enumerate(flow.steps) if step.kind in SOFTMAXES}
     reached = {n: flow.walk_back([n]) for n in added}
-    own = [n for n, before in reached.items() if before & softmaxes and not before & sums]
+    own = [n for n, b in reached.items() if b & {*flow.softmaxes} and not b & sums]
     return [*own, *flow.returned[1:]]
 
 
@@ -141,16 +104,6 @@ def _gives_every_token(probe: CallProbe) -> bool:
     """Whether a call gives an output for every token; others may pool tokens, or leave some out."""
     tokens = probe.seen.x.shape[:2]
     return any(t.dim() == 3 and t.shape[:2] == tokens for t in probe.seen.outputs)
-
-
-def trace_probe(probe: CallProbe) -> Flow | None:
-    """Return the flow of one call of a probe's module; None if it cannot be traced."""
-    module, x = probe.module, probe.seen.x
-    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
-    with suppress(*ERRORS):
-        module.write(probe.seen.stored)
-        return read_trace(*module.trace([x if probe.batched else x[0]]))
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +116,7 @@ class _Reading:
 
     def find_contract(self) -> tuple[Contract, Sizes] | None:
         """Return the contract of which most stages are in the trace; None if that is not clear."""
-        softmaxes = [n for n in self._slice if self.flow.steps[n].kind in SOFTMAXES]
+        softmaxes = self._slice & {*self.flow.softmaxes}
         if not softmaxes or not all(map(self.flow.weighs_tokens, softmaxes)):
             return None
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
@@ -186,11 +139,10 @@ class _Reading:
     def _iter_contracts(self) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that shapes and names suggest and that give every weight a role."""
         hides = self._hides_later_tokens()
-        every = list(
-            itertools.islice(self.search.iter_likely(self.probe, hides=hides), MAX_COMPARED)
-        )
+        likely = self.search.iter_likely(self.probe, hides=hides)
+        every = list(itertools.islice(likely, MAX_COMPARED))
         turns = any(self._makes_angles(n) for n in self._slice)
-        norms = any(self.flow.steps[n].kind in NORMS for n in self._slice)
+        norms = any(self.flow.does[n] is Operation.NORM for n in self._slice)
         for contract, sizes in every:
             if contract.call_form.axes is TokenAxes.TOKENS_FIRST:
                 continue
@@ -205,8 +157,8 @@ class _Reading:
                     yield from ((normed, sizes) for normed in iter_without_gains(contract))
 
     def _makes_angles(self, number: int) -> bool:
-        kind = self.flow.steps[number].kind
-        return kind in ("cos", "sin", "polar") or TABLES.search(kind) is not None
+        is_table = TABLES.search(self.flow.kinds[number]) is not None
+        return is_table or self.flow.does[number] is Operation.ANGLE
 
     def _hides_later_tokens(self) -> bool:
         """Whether later tokens should be hidden: a triangle in the trace says so, or words do."""
@@ -283,49 +235,38 @@ class _Roles:
     @cached_property
     def _computed(self) -> set[int]:
         """The steps that rest on inputs or weights."""
-        return self.flow.walk_on(self._list_given("input ", "parameter "))
-
-    @cached_property
-    def _from_tokens(self) -> set[int]:
-        return self.flow.walk_on(self._list_given("input "))
-
-    def _list_given(self, *kinds: str) -> list[int]:
-        return [n for n, step in enumerate(self.flow.steps) if step.kind.startswith(kinds)]
+        return self.flow.walk_on([*self.flow.inputs, *self.flow.parameters])
 
     def _has_role(self, number: int) -> bool:
-        step = self.flow.steps[number]
-        if step.kind in SUMS:
+        step, does = self.flow.steps[number], self.flow.does[number]
+        if does is Operation.SUM:
             return self._is_known_sum(number)
-        if step.kind in FACTORS:
+        if does is Operation.FACTOR:
             return self._is_known_factor(number)
-        if step.kind in TAKING_MASKS:
+        if does in TAKING_MASKS:
             fixed = (n for n in step.sources if n not in self._computed)
             return all(self._is_mask(n, MASKED) for n in fixed)
-        looks_up = {"embedding"} if self.contract.has(Capability.RELATIVE) else ()
-        gates = {"sigmoid"} if self.contract.has(Capability.GATED) else ()
-        extra = (
-            (TURNING if self._turns else ()),
-            (NORMING if self.contract.norm else ()),
-            looks_up,
-            gates,
-        )
-        if step.kind in NORMALISING:
+        if does is Operation.REDUCTION:
             return bool(self._exponentials) and number in self._scored
-        plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
-        return plain or any(step.kind in kinds for kinds in extra)
+        return step.kind.startswith(GIVEN) or does in self._usual
+
+    @cached_property
+    def _usual(self) -> frozenset[Operation]:
+        """What an operation of this attention may do, whatever it is done to."""
+        turning = {Operation.TURN} if self._turns else ()
+        norming = NORMING if self.contract.norm else ()
+        looks_up = {Operation.LOOKUP} if self.contract.has(Capability.RELATIVE) else ()
+        gates = {Operation.GATE} if self.contract.has(Capability.GATED) else ()
+        return NEUTRAL.union(PRODUCTS, SOFTMAXES, turning, norming, looks_up, gates)
 
     @cached_property
     def _scored(self) -> set[int]:
         """The steps that rest on products of what tokens give with what tokens give."""
-        products = (n for n in self.slice if self.flow.steps[n].kind in PRODUCTS)
-        tokens = self._from_tokens
-        return self.flow.walk_on(
-            [n for n in products if len(tokens & {*self.flow.steps[n].sources}) > 1]
-        )
+        return self.flow.walk_on(self.flow.comparing & self.slice)
 
     @cached_property
     def _exponentials(self) -> list[int]:
-        return [n for n in self.slice if self.flow.steps[n].kind in EXPONENTIALS]
+        return [n for n in self.slice if self.flow.does[n] is Operation.EXPONENTIAL]
 
     @property
     def _turns(self) -> bool:
@@ -334,7 +275,7 @@ class _Roles:
     def _is_known_sum(self, number: int) -> bool:
         """Whether a sum adds a bias, a mask, or two halves of a rotation or an output."""
         sources = self.flow.steps[number].sources
-        fixed = [n for n in sources if n not in self._from_tokens]
+        fixed = [n for n in sources if n not in self.flow.from_tokens]
         if fixed:
             return all(n in self._computed or self._is_mask(n, MASKED) for n in fixed)
         return not any(self._is_input(n) for n in sources)
@@ -342,10 +283,10 @@ class _Roles:
     def _is_known_factor(self, number: int) -> bool:
         """Whether a product scales, masks, or rotates."""
         sources = self.flow.steps[number].sources
-        fixed = [n for n in sources if n not in self._from_tokens]
+        fixed = [n for n in sources if n not in self.flow.from_tokens]
         if len(sources) < 2:
             return True
-        single = all(math.prod(self.flow.steps[n].shape) == 1 for n in fixed)
+        single = all(self.flow.numels[n] == 1 for n in fixed)
         masks = all(self._is_mask(n, 0.0) for n in fixed)
         if not fixed:
             divides = number in self.flow.walk_on(self._exponentials)
@@ -354,12 +295,10 @@ class _Roles:
 
     def _gates_heads(self, number: int) -> bool:
         """Whether a product is of a gate and of what heads attend to; other gates may be meant."""
-        steps = self.flow.steps
-        sigmoids = (n for n in self.slice if steps[n].kind == "sigmoid")
-        softmaxes = (n for n in self.slice if steps[n].kind in SOFTMAXES)
-        gates, attended = self.flow.walk_on(sigmoids), self.flow.walk_on(softmaxes)
-        layers = (n for n in attended if steps[n].kind == "linear")
-        sources = {*steps[number].sources}
+        does, sources = self.flow.does, {*self.flow.steps[number].sources}
+        gates = self.flow.walk_on(n for n in self.slice if does[n] is Operation.GATE)
+        attended = self.flow.walk_on(n for n in self.slice if does[n] in SOFTMAXES)
+        layers = (n for n in attended if does[n] is Operation.LINEAR)
         return bool(sources & gates - attended and sources & attended - self.flow.walk_on(layers))
 
     def _is_mask(self, number: int, lowest: float) -> bool:
@@ -372,7 +311,4 @@ class _Roles:
 
     def _is_input(self, number: int) -> bool:
         """Whether a step only lays out a given tensor."""
-        step = self.flow.steps[number]
-        while step.kind in LAYOUTS and len(step.sources) == 1:
-            step = self.flow.steps[step.sources[0]]
-        return step.kind.startswith("input ")
+        return self.flow.skip_layouts(number) in self.flow.inputs

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headcheck.grader.grading.places.flow import Position
+from headcheck.grader.grading.tracing.positions import Position
 from headcheck.properties.terms.group import PropertyGroup
 
 

@@ -15,8 +15,7 @@ from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.infer import OPEN
 from headcheck.grader.grading.layer_claims import JudgedClaim
 from headcheck.grader.grading.observed_layers import EFFECT, USED, ObservedLayer
-from headcheck.grader.grading.places.flow import Position, sort_positions
-from headcheck.grader.grading.places.wording import name_lines
+from headcheck.grader.grading.tracing.positions import Position, name_lines, sort_positions
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import (

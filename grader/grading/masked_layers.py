@@ -26,7 +26,7 @@ from headcheck.properties.signatures.vocabulary import guess_roles
 from headcheck.properties.subject import CallOptions, CallResult, Subject
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import ignore_crashes
 
 MASKED = Claim(
     "a_mask_hides_its_tokens",
@@ -140,20 +140,16 @@ class MaskTrial:
         keep = torch.ones(batch, 1, 1 if form.mask.keys_only else tokens, tokens, dtype=torch.bool)
         keep[..., change.token] = False
         options = CallOptions(apart=self.inputs)
-        try:
+        rows: list[list[Tensor]] = []
+        with ignore_crashes():
             module = construct(self.subject, self.signature.name, self.probe.built, form)
             module.write(self.probe.seen.stored)
-            before, after = (
-                self._list_rows(module.forward([*given, *[keep] * masked], options), change)
-                for given in ([x.clone()] * self.inputs, change.apply(x, self.inputs))
-            )
-        except SubmissionFailed as failure:
-            if failure.status is not Status.CRASHED:
-                raise
+            for given in ([x.clone()] * self.inputs, change.apply(x, self.inputs)):
+                called = module.forward([*given, *[keep] * masked], options)
+                rows.append(self._list_rows(called, change))
+        if len(rows) < 2 or not rows[0] or len(rows[0]) != len(rows[1]):
             return None
-        if not before or len(before) != len(after):
-            return None
-        return not all(map(torch.allclose, before, after))
+        return not all(map(torch.allclose, *rows))
 
     def _list_rows(self, called: CallResult, change: Change) -> list[Tensor]:
         """Return the results with a row for each token, without that of a change in these tokens.

@@ -8,7 +8,8 @@ A norm for keys that queries lack is right: layers that merge keys norm what the
 import re
 from collections.abc import Iterator
 
-from headcheck.grader.grading.places.flow import LAYOUTS, PARAMETER, PRODUCTS, Flow
+from headcheck.grader.grading.tracing.graph import PARAMETER, Flow
+from headcheck.grader.grading.tracing.operations import PRODUCTS, Operation
 from headcheck.properties.harness.aliases import infer_role
 
 NORM = re.compile(r"norm|(^|[._])ln_?\w*", re.IGNORECASE)
@@ -27,7 +28,7 @@ def iter_normed_apart(flow: Flow, *, of_one: bool) -> Iterator[tuple[str, str, i
     for operands in _find_operands(flow).values():
         for normed, plain in compared if {*operands} == {*WORDS} else ():
             one, other = (flow.walk_back([operands[letter]]) for letter in (normed, plain))
-            same = _list_inputs(flow, one) == _list_inputs(flow, other)
+            same = one & {*flow.inputs} == other & {*flow.inputs}
             if same and _list_norms(flow, one) > _list_norms(flow, other):
                 yield WORDS[normed], WORDS[plain], operands[plain]
 
@@ -35,23 +36,17 @@ def iter_normed_apart(flow: Flow, *, of_one: bool) -> Iterator[tuple[str, str, i
 def _find_operands(flow: Flow) -> dict[str, dict[str, int]]:
     """Return the steps that layers for queries, keys and values read, by their place."""
     found: dict[str, dict[str, int]] = {}
-    for number, step in enumerate(flow.steps):
-        path = step.kind.removeprefix(PARAMETER)
-        is_layer = step.kind.startswith(PARAMETER) and path.endswith(".weight")
-        role = infer_role(path) if is_layer and not NORM.search(path) else None
+    for number, path in flow.parameters.items():
+        is_layer = path.endswith(".weight") and not NORM.search(path)
+        role = infer_role(path) if is_layer else None
         if role in (("q",), ("k",), ("v",)):
-            own = {number, *(n for n in flow.uses[number] if flow.steps[n].kind in LAYOUTS)}
+            own = {number, *(n for n in flow.uses[number] if flow.does[n] is Operation.LAYOUT)}
             place = path.removesuffix(".weight").rpartition(".")[0]
             for product in (n for each in own for n in flow.uses[each]):
-                read = [n for n in flow.steps[product].sources if n not in own]
-                given = [n for n in read if not flow.steps[n].kind.startswith(PARAMETER)]
-                if flow.steps[product].kind in PRODUCTS and len(given) == 1:
-                    found.setdefault(place, {}).setdefault(role[0], given[0])
+                given = {*flow.steps[product].sources} - own - flow.parameters.keys()
+                if flow.does[product] in PRODUCTS and len(given) == 1:
+                    found.setdefault(place, {}).setdefault(role[0], min(given))
     return found
-
-
-def _list_inputs(flow: Flow, steps: set[int]) -> set[int]:
-    return {n for n in steps if flow.steps[n].kind.startswith("input ")}
 
 
 def _list_norms(flow: Flow, steps: set[int]) -> set[int]:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.continued_layers import judge_continued
-from headcheck.grader.grading.flow_binding import SOFTMAXES, trace_probe
 from headcheck.grader.grading.layer_claims import Claim, JudgedClaim
 from headcheck.grader.grading.masked_layers import judge_masked
 from headcheck.grader.grading.normed_alike import iter_normed_apart
-from headcheck.grader.grading.places.flow import PARAMETER, Flow, Position
 from headcheck.grader.grading.residuals import find_lost_tokens
+from headcheck.grader.grading.tracing.calls import trace_probe
+from headcheck.grader.grading.tracing.graph import Flow
+from headcheck.grader.grading.tracing.positions import Position
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS
 from headcheck.properties.binding.building import build_all
 from headcheck.properties.binding.constructors import iter_suggested
@@ -94,20 +95,18 @@ def observe_layer(
     flow = None if probe is None else trace_probe(probe)
     if probe is None or flow is None or len(flow.steps) >= MAX_STEPS:
         return None
-    reached = flow.walk_back(flow.returned)
-    attends = [n for n in sorted(reached) if flow.steps[n].kind in SOFTMAXES]
-    if not attends:
+    if not flow.softmaxes:
         return None
-    read = {path for path, _ in _iter_read(flow)}
+    read = {*flow.parameters.values()}
     breaches = tuple(filter(None, (check(probe, flow, signature) for check in CHECKS)))
     asked = (judge(subject, signature, probe) for judge in (judge_masked, judge_continued))
     further = list(filter(None, asked))
     breaches += tuple(each for each in further if not each.holds)
     return ObservedLayer(
-        tuple(None if _is_of_torch(flow, n) else flow.get_position(n) for n in attends),
+        tuple(None if flow.kinds[n] == OF_TORCH else flow.get_position(n) for n in flow.softmaxes),
         tuple(p for p, i in probe.built.tensors.items() if i.kind == "parameter" and p not in read),
         breaches,
-        any(map(flow.weighs_tokens, attends)),
+        any(map(flow.weighs_tokens, flow.softmaxes)),
         tuple(_iter_remarks(probe, mixes=any(each.claim is APART for each in breaches))),
         (*CLAIMS, *(each.claim for each in further)),
     )
@@ -131,10 +130,6 @@ def call_and_observe(subject: Subject, signature: Signature) -> ObservedLayer | 
     return observe_layer(subject, called, signature)
 
 
-def _is_of_torch(flow: Flow, number: int) -> bool:
-    return flow.steps[number].kind == OF_TORCH
-
-
 def _iter_remarks(probe: CallProbe, *, mixes: bool) -> Iterator[str]:
     if probe.overwrites:
         yield "its calls write over the tokens that they are given"
@@ -150,26 +145,18 @@ def _find_without_effect(probe: CallProbe, flow: Flow, _: Signature) -> JudgedCl
     """Find parts whose results reach no result of the call, and which change none."""
     if len(flow.returned) >= MAX_OUTPUTS:
         return None  # there may be more, which are not seen
-    reached = flow.walk_back(flow.returned)
-    dropped = {path: n for path, n in _iter_read(flow) if n not in reached}
+    dropped = {path: n for n, path in flow.parameters.items() if n not in flow.reached}
     parts = {path.rpartition(".")[0] or path: n for path, n in dropped.items()}
     idle = {p: n for p, n in parts.items() if probe.ignores(p if p in dropped else f"{p}.")}
     if not idle:
         return None
     used = [use for n in idle.values() for use in flow.uses[n]]
     given = {n for use in used for n in flow.steps[use].sources if flow.uses[n] != [use]}
-    instead = {each for n in given for each in flow.uses[n]} & reached
+    instead = {each for n in given for each in flow.uses[n]} & flow.reached
     lines = {positions[-1] for n in (*used, *instead) if (positions := flow.list_around(n))}
     named = _name_parts(idle)
     got = f"what {named} compute{'' if ' and ' in named else 's'} does not reach the output"
     return JudgedClaim(USED, EFFECT, got, lines=tuple(sorted(lines)))
-
-
-def _iter_read(flow: Flow) -> Iterator[tuple[str, int]]:
-    """Yield the paths of the weights that a call reads, with their steps."""
-    for number, step in enumerate(flow.steps):
-        if step.kind.startswith(PARAMETER):
-            yield step.kind.removeprefix(PARAMETER), number
 
 
 def _name_parts(paths: Iterable[str]) -> str:
@@ -299,8 +286,7 @@ def _find_leak(probe: CallProbe, flow: Flow, _: Signature) -> JudgedClaim | None
     tokens = probe.seen.x.shape[axis]
     if not _keep_rows(probe.seen.outputs, probe.seen.x, 1):
         return None  # tokens are pooled
-    attends = [n for n in flow.walk_back(flow.returned) if flow.steps[n].kind in SOFTMAXES]
-    hides = all(_hides_later(flow, n, tokens) for n in attends)
+    hides = all(_hides_later(flow, n, tokens) for n in flow.softmaxes)
     if _is_untouched(probe, axis, slice(0, tokens - 1), slice(tokens - 1, None)):
         said, leaks = "is left out", not _begins_alike(probe, axis)
     else:

@@ -14,23 +14,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
-from headcheck.grader.grading.flow_binding import (
-    FACTORS,
+from headcheck.grader.grading.tracing.graph import Flow, walk
+from headcheck.grader.grading.tracing.operations import (
+    ACTIVATIONS,
     NEUTRAL,
     NORMING,
-    NORMS,
+    PRODUCTS,
     SOFTMAXES,
-    SUMS,
+    Operation,
 )
-from headcheck.grader.grading.places.flow import KERNELS, PRODUCTS, Flow
 
-_ACTIVATIONS = (
-    "relu relu_ relu6 gelu silu silu_ leaky_relu elu celu selu mish softplus hardswish "
-    "sigmoid tanh glu"
-)
-ACTIVATIONS = frozenset(_ACTIVATIONS.split())
-"""functions between the layers of a feed-forward"""
 RECURRENT = re.compile(r"_?(gru|lstm|rnn_\w+?)(_cell)?")
 """functions that carry a state from token to token: what is added to it is no residual"""
 REPLACED = "what {} gives takes the place of its tokens"
@@ -58,13 +53,8 @@ def find_lost_tokens(flow: Flow, *, says_norms_first: bool) -> tuple[str, int] |
     recurrent = any(RECURRENT.fullmatch(step.kind) for step in flow.steps)
     if recurrent or not stream.residuals:
         return None
-    checks = (
-        stream.iter_unadded_attention,
-        stream.iter_unadded_ends,
-        stream.iter_sums_apart,
-        stream.iter_added_after_norms,
-    )
-    return next((found for check in checks for found in check()), None)
+    lost = stream.iter_unadded_attention(), stream.iter_unadded_ends(), stream.iter_sums_apart()
+    return next(chain(*lost, stream.iter_added_after_norms()), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,30 +65,20 @@ class _Stream:
     says_norms_first: bool
 
     @cached_property
-    def given(self) -> int:
-        """The step of the first input."""
-        kinds = (step.kind for step in self.flow.steps)
-        return next(n for n, kind in enumerate(kinds) if kind.startswith("input "))
-
-    @cached_property
     def reached(self) -> set[int]:
         """The steps that rest on an input, and on which the results rest."""
-        inputs = [n for n, s in enumerate(self.flow.steps) if s.kind.startswith("input ")]
-        return self.flow.walk_on(inputs) & self.flow.walk_back(self.flow.returned)
+        return self.flow.from_tokens & self.flow.reached
 
     @cached_property
     def softmaxes(self) -> list[int]:
         """The steps with which tokens attend to tokens."""
-        own = (n for n in sorted(self.reached) if self._kind(n) in SOFTMAXES)
+        own = (n for n in self.flow.softmaxes if n in self.reached)
         return [n for n in own if self.flow.weighs_tokens(n)]
 
     @cached_property
     def residuals(self) -> list[Residual]:
-        sums = (n for n in sorted(self.reached) if self._kind(n) in SUMS)
+        sums = (n for n in sorted(self.reached) if self.flow.does[n] is Operation.SUM)
         return [each for n in sums if (each := self._read_residual(n)) is not None]
-
-    def _kind(self, number: int) -> str:
-        return self.flow.steps[number].kind
 
     def _list_sources(self, number: int) -> list[int]:
         step = self.flow.steps[number]
@@ -111,20 +91,13 @@ class _Stream:
 
     def _keeps_tokens(self, number: int) -> bool:
         """Whether a step gives the tokens it is given, or sums or norms of them."""
-        kind = self._kind(number)
-        if kind in FACTORS:
+        if self.flow.does[number] is Operation.FACTOR:
             return len(self._list_wide(number)) == 1
-        return kind in NEUTRAL or kind in SUMS or kind in NORMS or kind in NORMING
+        return self.flow.does[number] in NEUTRAL | NORMING | {Operation.SUM}
 
     def _walk(self, start: int, passes: Callable[[int], bool]) -> set[int]:
         """Return a step, and what it is made of by steps that pass."""
-        todo, seen = [start], set[int]()
-        while todo:
-            number = todo.pop()
-            if number not in seen:
-                seen.add(number)
-                todo += self._list_sources(number) if passes(number) else []
-        return seen
+        return walk([start], lambda n: self._list_sources(n) if passes(n) else ())
 
     def _read_residual(self, step: int) -> Residual | None:
         sources = self._list_sources(step)
@@ -134,18 +107,17 @@ class _Stream:
             inside = self.flow.walk_back([added]) & self.reached
             begun = self._walk(kept, self._keeps_tokens) & inside
             made = self.flow.walk_on(begun, inside) - self.flow.walk_back(begun)
-            if any(self._kind(n) in PRODUCTS for n in made):
+            if any(self.flow.does[n] in PRODUCTS for n in made):
                 return Residual(step, kept, added)
         return None
 
     def iter_unadded_attention(self) -> Iterator[tuple[str, int]]:
         """Yield attention whose result is what later parts add to, and is added to nothing."""
-        axes = {*self.flow.steps[self.given].shape[:2]}  # in any order
+        axes = {*self.flow.steps[self.flow.inputs[0]].shape[:2]}  # in any order
         for softmax in self.softmaxes:
-            around = [(r, self._rests_on(r.added, softmax)) for r in self.residuals]
-            if any(inside and not self._rests_on(r.kept, softmax) for r, inside in around):
-                continue
-            for residual, _ in around:
+            around = (r for r in self.residuals if self._rests_on(r.added, softmax))
+            is_added = any(not self._rests_on(r.kept, softmax) for r in around)
+            for residual in self.residuals if not is_added else ():
                 for end in self._walk(residual.kept, self._keeps_tokens):
                     alike = {*self.flow.steps[end].shape[:2]} == axes
                     if alike and self._is_end_of(end, softmax):
@@ -156,28 +128,26 @@ class _Stream:
 
     def _is_end_of(self, end: int, softmax: int) -> bool:
         """Whether a step is attention, or its output layer."""
-        if self._kind(end) not in PRODUCTS:
-            return False
-        return softmax in self._walk(end, self._is_linear)
+        return self.flow.does[end] in PRODUCTS and softmax in self._walk(end, self._is_linear)
 
     def _is_linear(self, number: int) -> bool:
-        kind = self._kind(number)
-        return kind in PRODUCTS - KERNELS or kind in NEUTRAL or kind in FACTORS
+        linear = {Operation.LINEAR, Operation.PRODUCT, Operation.FACTOR}
+        return self.flow.does[number] in NEUTRAL | linear
 
     def iter_unadded_ends(self) -> Iterator[tuple[str, int]]:
         """Yield the feed-forward of a block whose result is all that the block gives."""
-        entered, first = self.flow.steps[self.given], self.flow.returned[0]
+        entered, first = self.flow.steps[self.flow.inputs[0]], self.flow.returned[0]
         same = len(entered.shape) == 3 and self.flow.steps[first].shape == entered.shape
         if not same or len(self.softmaxes) > 1 or first not in self.reached:
             return
         last = {r.step for r in self.residuals}
         trunk = self._walk(first, self._keeps_tokens)
         for end in trunk if not trunk & last else ():
-            if self._kind(end) in PRODUCTS and last & self._walk(end, self._is_in_feed_forward):
+            if self.flow.does[end] in PRODUCTS and last & self._walk(end, self._is_in_feed_forward):
                 yield REPLACED.format("a feed-forward"), end
 
     def _is_in_feed_forward(self, number: int) -> bool:
-        return self._keeps_tokens(number) or self._kind(number) in ACTIVATIONS | PRODUCTS
+        return self._keeps_tokens(number) or self.flow.does[number] in ACTIVATIONS | PRODUCTS
 
     def iter_sums_apart(self) -> Iterator[tuple[str, int]]:
         """Yield sums that later sums rest on, and that reach none with their own numbers.
@@ -193,26 +163,24 @@ class _Stream:
 
     def _walk_on_linearly(self, start: int) -> set[int]:
         """Return what a step goes into, not as queries or keys, nor through a feed-forward."""
-        todo, seen = [(start, False)], set[tuple[int, bool]]()
-        while todo:
-            number, multiplied = todo.pop()
-            if (number, multiplied) in seen:
-                continue
-            seen.add((number, multiplied))
+
+        def follow(at: tuple[int, bool]) -> Iterator[tuple[int, bool]]:
+            number, multiplied = at
             for use in self.flow.uses[number]:
                 if use in self.reached and not self._ends(use, number, multiplied=multiplied):
-                    todo.append((use, multiplied or self._kind(use) in PRODUCTS))
-        return {number for number, _ in seen} - {start}
+                    yield use, multiplied or self.flow.does[use] in PRODUCTS
+
+        return {number for number, _ in walk([(start, False)], follow)} - {start}
 
     def _ends(self, use: int, number: int, *, multiplied: bool) -> bool:
-        kind = self._kind(use)
-        if kind in KERNELS:
+        does = self.flow.does[use]
+        if does is Operation.KERNEL:
             sources = self._list_sources(use)
             return len(sources) > 1 and number == sources[0]
-        if kind in SOFTMAXES:
+        if does in SOFTMAXES:
             return True
-        gated = kind in FACTORS and len(self._list_wide(use)) > 1
-        return multiplied and (kind in ACTIVATIONS or gated)
+        gated = does is Operation.FACTOR and len(self._list_wide(use)) > 1
+        return multiplied and (does in ACTIVATIONS or gated)
 
     def iter_added_after_norms(self) -> Iterator[tuple[str, int]]:
         """Yield sums with normed tokens in a layer of which other norms are passed by."""
@@ -232,18 +200,18 @@ class _Stream:
 
     def _is_norm(self, number: int) -> bool:
         """Whether a step norms tokens: a function that does, or a product with one over a root."""
-        if self._kind(number) in NORMS:
-            return True
-        sources = self._list_sources(number)
+        does, sources = self.flow.does[number], self._list_sources(number)
         narrow = {*sources} - {*self._list_wide(number)}
-        return self._kind(number) in FACTORS and len(sources) == 2 and len(narrow) == 1
+        divides = does is Operation.FACTOR and len(sources) == 2 and len(narrow) == 1
+        return divides or does is Operation.NORM
 
     def _is_given(self, norm: int) -> bool:
         """Whether a norm is given the tokens of the layer."""
-        return self.given in self._walk(norm, lambda n: self._is_moved(n) or self._is_norm(n))
+        before = self._walk(norm, lambda n: self._is_moved(n) or self._is_norm(n))
+        return self.flow.inputs[0] in before
 
     def _is_moved(self, number: int) -> bool:
         """Whether a step moves tokens, or applies a gain or a shift."""
-        kind = self._kind(number)
         alone = len(self._list_sources(number)) == 1
-        return kind in NEUTRAL or (alone and (kind in FACTORS or kind in SUMS))
+        shifts = {Operation.FACTOR, Operation.SUM} if alone else ()
+        return self.flow.does[number] in NEUTRAL.union(shifts)

@@ -1,19 +1,14 @@
 """Bound a mistake: the lines between what is right and the first stage that is missing."""
 
-import math
 from dataclasses import dataclass, replace
 
-from headcheck.grader.grading.places.flow import (
-    KERNELS,
-    LAYOUTS,
-    Position,
-    list_between,
-)
-from headcheck.grader.grading.places.lines import JOINS, Bound
+from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.masks import list_suspects
 from headcheck.grader.grading.places.matching import UNIT, Pattern, make_pattern
 from headcheck.grader.grading.places.stages import ROLES, Kind, find_last
 from headcheck.grader.grading.places.unused import Unused
+from headcheck.grader.grading.tracing.operations import Operation
+from headcheck.grader.grading.tracing.positions import Position, list_between
 
 SHARED = "Several weights, which should differ, are one and the same."
 LACKING = "A weight that the statement asks for is missing."
@@ -65,17 +60,14 @@ class Bounder(Unused):
         scrambled = self._find_scrambling(between) or self._find_unmerged(key, step)
         if scrambled is not None:
             return self._bound_scrambled(*scrambled, before, found)
-        skipped = missing != key and not any(self.flow.kinds[n] in KERNELS for n in between)
-        computing = {n for n in between if self.flow.kinds[n] not in LAYOUTS}
+        skipped = missing != key and not any(self.flow.does[n] is Operation.KERNEL for n in between)
+        computing = {n for n in between if self.flow.does[n] is not Operation.LAYOUT}
         left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
         if not skipped or self.stages[missing].is_projected:
-            kernels = [n for n in sorted(between) if self.flow.kinds[n] in KERNELS]
+            kernels = [n for n in sorted(between) if self.flow.does[n] is Operation.KERNEL]
             between |= self._list_exchanged(key, next(iter(kernels), step), edge)
-        if (
-            self.stages[key].kind in (Kind.STEP, Kind.SUM)
-            and between == {step}
-            and step not in stops
-        ):
+        alone = between == {step} - stops
+        if alone and self.stages[key].kind in (Kind.STEP, Kind.SUM):
             between |= edge
         if (hidden := self.stages[key].hidden) is not None:
             between = list_suspects(self.flow, step, hidden, between)
@@ -87,7 +79,7 @@ class Bounder(Unused):
         lines |= self.list_turning(missing, edge) | self.list_gains(missing, step)
         if self._has_other_heads(key, step):
             lines = self.flow.add_sizes(lines | {*before})
-        if self.flow.kinds[step] == "linear" and self.flow.steps[step].sources[0] in stops:
+        if self.flow.does[step] is Operation.LINEAR and self.flow.steps[step].sources[0] in stops:
             lines |= self._list_unknown(step)
         stage = missing if left_out else key
         return Bound(stage, step, lines, before, found, is_left_out=left_out)
@@ -107,7 +99,7 @@ class Bounder(Unused):
 
         If it gives the right shape, the sizes that it reads are right.
         """
-        joined = [n for n in self.flow.steps[at].sources if self.flow.kinds[n] in JOINS]
+        joined = [n for n in self.flow.steps[at].sources if self.flow.does[n] is Operation.JOIN]
         shapes = self.flow.steps[at].shape, tuple(self.stages[name].values.shape)
         given, right = ([n for n in shape if n != 1] for shape in shapes)
         lines = self.list_lines([at, *joined])
@@ -122,7 +114,7 @@ class Bounder(Unused):
         Queries may be compared with queries; then the names may have been given on earlier lines.
         """
         sources = set(self.flow.steps[step].sources)
-        if self.flow.kinds[step] in KERNELS:
+        if self.flow.does[step] is Operation.KERNEL:
             own = [self.found.get(find_last(self.stages, k)) for k in ROLES]
             given = [self._find_whole(n) for n in self.flow.steps[step].sources[:3]]
             if all(m is not None and n in m.steps for m, n in zip(own, given, strict=False)):
@@ -154,13 +146,14 @@ class Bounder(Unused):
     def _find_scrambling(self, between: set[int]) -> tuple[str, int] | None:
         """Return the first step that lays out right numbers wrongly, and what these are."""
         for number in sorted(between - self.right):
-            step, got = self.flow.steps[number], self.flow.values.get(number)
-            if step.kind not in LAYOUTS or len(step.sources) != 1 or got is None:
+            sources, got = self.flow.steps[number].sources, self.flow.values.get(number)
+            is_layout = self.flow.does[number] is Operation.LAYOUT and len(sources) == 1
+            if not is_layout or got is None:
                 continue
             for key, match in self.found.items():
                 pattern = make_pattern(self.stages[key], self.exact)
                 same = got.values.numel() == pattern.values.numel()
-                is_whole = match.whole and step.sources[0] in match.steps
+                is_whole = match.whole and sources[0] in match.steps
                 if is_whole and same and pattern.find_order(got) is None:
                     return key, number
         return None
@@ -238,16 +231,12 @@ class Bounder(Unused):
 
     def _has_other_heads(self, key: str, step: int) -> bool:
         """Whether a step gives scores of one head, and no loop gives those of the others."""
-        stage, shape = self.stages[key], self.flow.steps[step].shape
+        stage = self.stages[key]
         of_keys = stage.is_of_keys and stage.kind is Kind.PRODUCT
-        if not of_keys or math.prod(shape) == stage.numel:
+        if not of_keys or self.flow.numels[step] == stage.numel:
             return False
-        steps = enumerate(self.flow.steps)
-        alike = [
-            n for n, each in steps if (each.kind, each.shape) == (self.flow.kinds[step], shape)
-        ]
-        at = self.flow.get_position(step)
-        return [self.flow.get_position(n) for n in alike].count(at) == 1
+        every = [(each.kind, each.shape, each.cell, each.line) for each in self.flow.steps]
+        return every.count(every[step]) == 1
 
     def _bound_apart(self) -> Bound | None:
         """Return the bound of a second result, if it rests on nothing that gives the first."""

@@ -3,16 +3,10 @@
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from headcheck.grader.grading.places.flow import (
-    PARAMETER,
-    Position,
-    list_between,
-)
 from headcheck.grader.grading.places.stage_search import Search
 from headcheck.grader.grading.places.stages import Kind
-
-JOINS = ("stack", "cat", "concat")
-"""functions that lay pieces side by side, which decide what a later layout must be"""
+from headcheck.grader.grading.tracing.operations import Operation
+from headcheck.grader.grading.tracing.positions import Position, list_between
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ class LineFinder(Search):
         If no line does, it is left out before the function of the norm returns.
         """
         path = self.weights.get(missing)
-        own = {n for n, kind in enumerate(self.flow.kinds) if kind == f"{PARAMETER}{path}"}
+        own = {n for n, each in self.flow.parameters.items() if each == path}
         users = {n for each in own for n in self.flow.uses[each] if n in self.slice}
         is_layer = self.stages[missing].kind is Kind.LAYER
         if path is None or is_layer or users & self.flow.walk_back([step]):
@@ -93,7 +87,7 @@ class LineFinder(Search):
 
     def list_all_between(self, missing: str, step: int, edge: set[int]) -> set[Position]:
         """Return all lines between what is right and a step before which something is left out."""
-        joins = [n for n in edge if self.flow.kinds[n] in JOINS]
+        joins = [n for n in edge if self.flow.does[n] is Operation.JOIN]
         joined = {n for each in joins for n in self.flow.steps[each].sources}
         called = [n for n in edge | joined if self.flow.steps[n].outer is not None]
         ends = self.flow.list_returns(self.flow.list_all_around(called))
@@ -110,7 +104,7 @@ class LineFinder(Search):
     def _is_doubled(self, number: int) -> bool:
         """Whether a step repeats numbers, for both coordinates of each pair."""
         sizes = [2 * self.flow.numels[n] for n in self.flow.steps[number].sources]
-        repeats = self.flow.kinds[number] in (*JOINS, "repeat_interleave", "repeat")
+        repeats = self.flow.does[number] in (Operation.JOIN, Operation.REPEAT)
         return repeats and self.flow.numels[number] in sizes
 
     def list_begins(self, missing: str) -> set[int]:

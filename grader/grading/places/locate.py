@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.places.bounds import Bounder
-from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
 from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.matching import EXACT, LEAST
 from headcheck.grader.grading.places.stages import (
@@ -21,18 +20,15 @@ from headcheck.grader.grading.places.stages import (
     list_continued_stages,
     list_stages,
 )
-from headcheck.grader.sandbox.grader_side.subject import ChannelModule
+from headcheck.grader.grading.tracing.calls import ERRORS, trace_call
+from headcheck.grader.grading.tracing.graph import BadTrace, Flow
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.mistakes.evaluation import (
-    get_correct_pipeline,
-    make_attention_inputs,
-)
-from headcheck.properties.mistakes.pipeline import SHAPE_ERRORS, PipelineState, run_pipeline
+from headcheck.properties.mistakes.evaluation import get_correct_pipeline, make_attention_inputs
+from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.mistakes.samples import CASES, PADDED_CASE, set_present_parameters
 from headcheck.properties.terms.case import Case, InputContent, MaskForm
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 FIRST_CASE = replace(CASES[0], head_dim=8, rope_dim=4)
 """the case that is traced first: no two of its sizes are equal, nor is a root of one a number"""
@@ -48,8 +44,6 @@ WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
 INEXACT = 1e-5
 """how exact values are where positions count: often their angles are in float32"""
-ERRORS = (SubmissionFailed, Violation, BadTrace, *SHAPE_ERRORS)
-"""the exceptions that end a trace: from the submission, its process, or shapes that do not match"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +161,9 @@ def trace(context: LiveContext, others: tuple[Tensor, ...] = ()) -> Traced:
     adapter = context.adapter
     lacking = set_present_parameters(adapter, context.parameters)
     given = (context.x, *others) if others else ()
-    if others:
-        sent = [t if adapter.has_batch_axis else t[0] for t in given]
-    else:
-        sent = adapter.build_inputs(context.x, context.mask)
-    module = adapter.module
-    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
-    flow = read_trace(*module.trace([_make_double(t) for t in sent], max(1, len(given))))
+    sent = [t if adapter.has_batch_axis else t[0] for t in given]
+    sent = sent or adapter.build_inputs(context.x, context.mask)
+    flow = trace_call(adapter.module, [_make_double(t) for t in sent], max(1, len(given)))
     state = _run_correct(context, others)
     return Traced(flow, state, _find_wrong(flow, state.answer), lacking)
 
@@ -187,9 +177,7 @@ def trace_continued(context: LiveContext) -> Traced:
     lacking = set_present_parameters(adapter, context.parameters)
     x, count = adapter.build_inputs(context.x, None)[0], context.case.tokens
     chunks = [_make_double(t) for t in x.split([1, count - NEW - 1, NEW], dim=-2)]
-    module = adapter.module
-    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
-    flow = read_trace(*module.trace(chunks[2:], before=chunks[:2]))
+    flow = trace_call(adapter.module, chunks[2:], before=chunks[:2])
     state = _run_correct(context, ())
     answer = state.answer[0][:, -NEW:]
     return Traced(flow, state, _find_wrong(flow, (answer,)), lacking)

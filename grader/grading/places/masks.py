@@ -1,15 +1,13 @@
 """Tell a mask that is wrong from one that is applied wrongly, so that fewer lines are told."""
 
-import math
 from collections.abc import Set
 
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.flow import Flow
+from headcheck.grader.grading.tracing.graph import Flow
+from headcheck.grader.grading.tracing.operations import Operation
 
-FILLS = ("masked_fill", "masked_fill_")
-"""functions that hide scores where a mask is true"""
 HIDDEN = -1e4
 """scores below this are hidden"""
 
@@ -20,9 +18,10 @@ def list_suspects(flow: Flow, step: int, hidden: Tensor, between: Set[int]) -> s
     If the mask is right, what makes it is not wrong; if it is not, and not only inverted, then what
     hides by it is right.
     """
-    traced, filled = flow.steps[step], flow.values.get(step)
-    mask = flow.values.get(traced.sources[1]) if len(traced.sources) > 1 else None
-    if traced.kind not in FILLS or mask is None or math.prod(traced.shape) != hidden.numel():
+    sources, filled = flow.steps[step].sources, flow.values.get(step)
+    mask = flow.values.get(sources[1]) if len(sources) > 1 else None
+    fills = flow.does[step] is Operation.FILL and flow.numels[step] == hidden.numel()
+    if not fills or mask is None:
         return set(between)
     try:
         shown = (mask.values.reshape(mask.shape) != 0).expand(hidden.shape)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.places.stages import OracleStage
+from headcheck.grader.grading.tracing.graph import Recorded
 
 EXACT = 1e-9
 """the largest difference, relative to the largest number, between equal values"""
@@ -26,20 +27,6 @@ UNIT = 1e-6
 """how far the factor of scores may be from one"""
 SLICED = ("m", "h", "mh", "b", "bh", "t", "bt", "bht")
 """axes along which a tensor may be computed piece by piece, in loops"""
-
-
-@dataclass(frozen=True, eq=False)
-class Recorded:
-    """The values of one step of a trace."""
-
-    number: int
-    shape: tuple[int, ...]
-    values: Tensor
-
-    @cached_property
-    def total(self) -> float:
-        """The sum of all numbers."""
-        return float(self.values.sum())
 
 
 @dataclass(frozen=True, eq=False)

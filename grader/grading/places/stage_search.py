@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from headcheck.grader.grading.places.flow import KERNELS, LAYOUTS, PARAMETER, PRODUCTS, Flow
 from headcheck.grader.grading.places.matching import StageMatch, find_stage
 from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages
+from headcheck.grader.grading.tracing.graph import Flow
+from headcheck.grader.grading.tracing.operations import PRODUCTS, Operation
 
 HEADS = "{head}"
 MULTIPLIED = (Kind.LAYER, Kind.PRODUCT)
+NAMED_SOFTMAXES = (Operation.SOFTMAX, Operation.OTHER_SOFTMAX)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class Search:
     @cached_property
     def products(self) -> set[int]:
         """Those of them that multiply matrices."""
-        return {n for n in self.slice if self.flow.kinds[n] in PRODUCTS}
+        return {n for n in self.slice if self.flow.does[n] in PRODUCTS}
 
     def is_met(self, key: str) -> bool:
         match = self.found.get(key)
@@ -129,8 +131,8 @@ class Search:
 
     def _find_taken(self, stage: OracleStage) -> int | None:
         """Return the first step that is taken as a stage is, and that is not right."""
-        taken = (self.flow.steps[n] for n in sorted(self.slice))
-        sources = (each.sources[-1] for each in taken if each.kind in stage.into)
+        taken = (n for n in sorted(self.slice) if self.flow.does[n] in stage.into)
+        sources = (self.flow.steps[n].sources[-1] for n in taken)
         return next((n for n in sources if n not in self.right), None)
 
     def find_idle(self, key: str) -> int | None:
@@ -156,26 +158,20 @@ class Search:
         path = self.weights.get(key)
         if path is None or HEADS in path or self.stages[key].kind is not Kind.LAYER:
             return None
-        kind = PARAMETER + path
-        return next((n for n in sorted(self.products) if kind in self._list_taken(n)), None)
+        return next((n for n in sorted(self.products) if path in self._list_taken(n)), None)
 
     def uses_path(self, path: str | None) -> bool:
         """Whether a wrong result rests on a parameter, of the first head if each has its own."""
-        kind = PARAMETER + (path or "").format(head=0)
-        return path is None or any(self.flow.kinds[n] == kind for n in self.slice)
+        read = {self.flow.parameters.get(n) for n in self.slice}
+        return path is None or path.format(head=0) in read
 
     def _list_taken(self, number: int) -> list[str]:
-        """Return the kinds of what a step takes, before it was laid out in another way."""
-        return [self.flow.kinds[self._skip_layouts(n)] for n in self.flow.steps[number].sources]
-
-    def _skip_layouts(self, number: int) -> int:
-        while self.flow.kinds[number] in LAYOUTS and len(self.flow.steps[number].sources) == 1:
-            [number] = self.flow.steps[number].sources
-        return number
+        """Return the paths of the weights that a step takes, perhaps laid out in another way."""
+        taken = map(self.flow.skip_layouts, self.flow.steps[number].sources)
+        return [self.flow.parameters[n] for n in taken if n in self.flow.parameters]
 
     def _uses_weight(self, number: int) -> bool:
-        taken = self._list_taken(number)
-        return self.flow.kinds[number] == "linear" or any(k.startswith(PARAMETER) for k in taken)
+        return self.flow.does[number] is Operation.LINEAR or bool(self._list_taken(number))
 
     def _list_candidates(self, stage: OracleStage, possible: set[int]) -> list[int]:
         """Return the steps of a stage's size, or else of the size of one of its pieces."""
@@ -184,17 +180,17 @@ class Search:
         return next(filter(None, alike), [])
 
     def _pick(self, key: str, candidates: list[int], given: Sequence[frozenset[int]]) -> int | None:
-        stage, kinds = self.stages[key], self.flow.kinds
+        stage, does = self.stages[key], self.flow.does
         if stage.by:
-            return next((n for n in candidates if kinds[n] in stage.by), None)
+            return next((n for n in candidates if does[n] in stage.by), None)
         if stage.kind in MULTIPLIED:
             if stage.kind is Kind.PRODUCT:
                 candidates = [n for n in candidates if not self._uses_weight(n)]
             if stage.is_of_keys:  # kernels do not show these
-                candidates = [n for n in candidates if kinds[n] not in KERNELS]
+                candidates = [n for n in candidates if does[n] is not Operation.KERNEL]
             multiplied = (n for n in candidates if n in self.products)
             return next(chain(multiplied, candidates), None)
-        softmaxes = [n for n in candidates if "softmax" in kinds[n]]
+        softmaxes = [n for n in candidates if does[n] in NAMED_SOFTMAXES]
         if stage.kind is Kind.SOFTMAX and softmaxes:
             later = self.flow.walk_on(softmaxes[:1], through=self.slice - self.products)
             # A sink may take its share of the weights afterwards.
@@ -205,10 +201,10 @@ class Search:
         self, key: str, candidates: list[int], given: Sequence[frozenset[int]]
     ) -> int | None:
         """Return the last step that follows what is right, before something else is computed."""
-        stage, kinds = self.stages[key], self.flow.kinds
-        ends = self.products | {n for n in self.slice if "softmax" in kinds[n]}
+        stage, does = self.stages[key], self.flow.does
+        ends = self.products | {n for n in self.slice if does[n] in NAMED_SOFTMAXES}
         if stage.kind is Kind.STEP and stage.is_of_keys:  # a softmax may be written by hand
-            ends |= {n for n in self.slice if kinds[n] == "exp"}
+            ends |= {n for n in self.slice if does[n] is Operation.EXPONENTIAL}
         each = [self.flow.walk_on(steps, through=self.slice - ends) for steps in given]
         if stage.kind is Kind.SUM:
             return next((n for n in candidates if all(n in reached for reached in each)), None)

@@ -1,7 +1,7 @@
 """The stages of attention on one case, with their right values, in the order of the equation."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -10,12 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headcheck.properties.mistakes.pipeline import (
-    PipelineState,
-    QKVTensors,
-    linear,
-    split_heads,
-)
+from headcheck.grader.grading.tracing.operations import POWERS, Operation
+from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, linear, split_heads
 from headcheck.properties.parts.norms import LENGTH_ALONE
 from headcheck.reference.multi_head import ask_gate
 from headcheck.reference.variant import rotary_angles
@@ -60,9 +56,9 @@ class OracleStage:
     """whether it is all of the queries, "q", of the keys, "k", or of the values, "v\""""
     weight: str = ""
     """the canonical name of the weight of its layer, or of the gain of its norm"""
-    by: tuple[str, ...] = ()
+    by: Set[Operation] = frozenset()
     """the only operations that give it; a later one may leave its numbers as they are"""
-    into: tuple[str, ...] = ()
+    into: Set[Operation] = frozenset()
     """operations of which at least one takes it"""
     lacks: str = ""
     """the stage that wrong code left out before it; right code never computes it"""
@@ -94,7 +90,6 @@ class OracleStage:
 
 Stages = Mapping[str, OracleStage]
 ROLES = {"q": "queries", "k": "keys", "v": "values"}
-POWERS = ("pow", "__pow__", "__rpow__", "float_power", "exp", "exp2")
 KEPT = ("keys of all tokens", "values of all tokens")
 """the names of what a call with a cache compares new tokens with"""
 
@@ -227,7 +222,7 @@ class _Lister:
         doubled = [torch.cat([each, each], -1) for each in forms]
         doubled += [each.repeat_interleave(2, -1) for each in forms]
         needs, also = ("unscaled", "frequencies"), (*forms[1:], *doubled)
-        turning = {"also": also, "into": ("cos", "sin", "polar")}
+        turning = {"also": also, "into": {Operation.ANGLE}}
         self.add("angles", "angles of the rotations", angles, "tw", *needs, **turning)
 
     def append(self) -> None:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, sort_positions
 from headcheck.grader.grading.places.lines import Bound, LineFinder
 from headcheck.grader.grading.places.stages import Kind
+from headcheck.grader.grading.tracing.operations import PRODUCTS, Operation
+from headcheck.grader.grading.tracing.positions import sort_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Unused(LineFinder):
             return None
         steps, [need] = self.found[key].steps & self.slice, self.stages[key].needs
         after = self.flow.walk_on(steps, through=self.slice - self.products) - steps
-        late = {n for n in after if self.flow.kinds[n] not in (*LAYOUTS, *PRODUCTS)}
+        late = {n for n in after if self.flow.does[n] not in PRODUCTS | {Operation.LAYOUT}}
         ends = [k for k, stage in self.stages.items() if key in stage.needs]
         for end in (k for k in ends if k in self.found):
             if done := self.found[end].steps & late:

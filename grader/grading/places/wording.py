@@ -1,17 +1,18 @@
 """Tell a place in sentences: what is right up to which line, and which line is not right."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.flow import Flow, Position, sort_positions
 from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.locate import Located
 from headcheck.grader.grading.places.matching import lay_out_like
 from headcheck.grader.grading.places.stages import OracleStage, Stages
+from headcheck.grader.grading.tracing.graph import Flow
+from headcheck.grader.grading.tracing.positions import Position, name_lines, sort_positions
 from headcheck.grader.report.records import LineRecord, PlaceRecord
+from headcheck.properties.counting import join_words
 
 MAX_SHOWN = 6
 """the most numbers of a row that are shown"""
@@ -75,7 +76,7 @@ def _tell_alone(bound: Bound, stages: Stages, flow: Flow) -> str:
 def _tell_after(bound: Bound, stages: Stages, flow: Flow) -> str:
     """Say up to where all is right, and what is wrong after that."""
     computed = [key for key in bound.found if stages[key].needs] or bound.found  # no tokens
-    found = _join([stages[key].name for key in computed])
+    found = join_words([stages[key].name for key in computed] or [""])
     start, at = f"The {found} are right{_tell_before(bound, flow)}", _place(bound, flow)
     if not bound.stage:
         return f"{start}; what is returned is something else."
@@ -99,37 +100,6 @@ def _tell_before(bound: Bound, flow: Flow) -> str:
 def _place(bound: Bound, flow: Flow) -> tuple[Position, ...]:
     at = None if bound.step is None else flow.get_position(bound.step)
     return () if at is None else (at,)
-
-
-def name_lines(positions: Sequence[Position]) -> str:
-    """Name lines, in a notebook with their cells: "lines 3 and 5", "lines 3 to 6 and 9"."""
-    cells: dict[int | None, list[int]] = {}
-    for cell, line in positions:
-        cells.setdefault(cell, []).append(line)
-    return _join([_name_in_cell(cell, lines) for cell, lines in cells.items()])
-
-
-def _name_in_cell(cell: int | None, lines: Sequence[int]) -> str:
-    parts = [str(a) if a == b else f"{a} to {b}" for a, b in _find_runs(sorted(set(lines)))]
-    where = "" if cell is None else f"cell {cell}, "
-    return f"{where}line{'s' if len(set(lines)) > 1 else ''} {_join(parts)}"
-
-
-def _find_runs(lines: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the first and the last of neighbouring lines; two neighbours are two runs."""
-    runs: list[tuple[int, int]] = []
-    for line in lines:
-        if runs and runs[-1][1] == line - 1:
-            runs[-1] = runs[-1][0], line
-        else:
-            runs.append((line, line))
-    apart = [((a, a), (b, b)) if b == a + 1 else ((a, b),) for a, b in runs]
-    return [each for run in apart for each in run]
-
-
-def _join(parts: Sequence[str]) -> str:
-    *first, last = parts or [""]
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _find_row(

@@ -9,9 +9,10 @@ from torch import Tensor
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.places.locate import Located, locate
-from headcheck.grader.grading.places.matching import Pattern, Recorded, find_stage, fits
+from headcheck.grader.grading.places.matching import Pattern, find_stage, fits
 from headcheck.grader.grading.places.stages import OracleStage
 from headcheck.grader.grading.places.wording import tell_place
+from headcheck.grader.grading.tracing.graph import Recorded
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime

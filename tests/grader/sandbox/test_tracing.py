@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.flow import BadTrace, read_trace
+from headcheck.grader.grading.tracing.graph import BadTrace, read_trace
+from headcheck.grader.grading.tracing.operations import OPERATIONS, Operation
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import (
     ChannelModule,
@@ -169,3 +170,7 @@ def test_values_of_another_form_are_refused() -> None:
     for values in (torch.zeros(2), torch.zeros(1, 2).double()):
         with pytest.raises(BadTrace):
             read_trace(TraceReply((make_step(),), ()), values)
+
+
+def test_each_function_does_one_thing() -> None:
+    assert len(OPERATIONS) == sum(len(each.value.split()) for each in Operation)

@@ -7,47 +7,40 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from torch import Tensor
 
-from headcheck.grader.grading.places.matching import Recorded
+from headcheck.grader.grading.tracing.operations import OPERATIONS, PRODUCTS, SOFTMAXES, Operation
+from headcheck.grader.grading.tracing.positions import Position, sort_positions
 from headcheck.grader.reading.feeding_lines import LineNeighbours
 from headcheck.grader.sandbox.grader_side.replies import parse_position
 from headcheck.grader.sandbox.operations import MadeWeight, TracedStep, TraceReply
 
 MAX_STEPS = 4000
 MAX_SIZE = 1 << 20
-KERNELS = frozenset(
-    {
-        "scaled_dot_product_attention",
-        "multi_head_attention_forward",
-        "flex_attention",
-        "_native_multi_head_attention",
-    }
-)
-"""functions that compute all of attention: their scores and weights are not seen"""
-_PRODUCTS = (
-    "linear matmul __matmul__ __rmatmul__ bmm baddbmm mm addmm mv einsum tensordot inner dot "
-    "bilinear conv1d"
-)
-PRODUCTS = KERNELS | frozenset(_PRODUCTS.split())
-"""functions that multiply matrices"""
-_LAYOUTS = (
-    "view reshape transpose permute flatten unflatten swapaxes swapdims movedim moveaxis squeeze "
-    "unsqueeze T mT t contiguous view_as reshape_as ravel"
-)
-LAYOUTS = frozenset(_LAYOUTS.split())
-"""functions that only lay out the same numbers"""
-MAX_SPAN = 11
-"""the most lines between what is right and the next step if something was left out there"""
 PARAMETER = "parameter "
 GIVEN = ("input ", PARAMETER, "buffer ", "constant")
 """how the kinds of steps begin that are not computed"""
-Position = tuple[int | None, int]
+Node = TypeVar("Node")
 
 
 class BadTrace(Exception):
     """A submission sent something that is no trace."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The values of one step of a trace."""
+
+    number: int
+    shape: tuple[int, ...]
+    values: Tensor
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of all numbers."""
+        return float(self.values.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +73,43 @@ class Flow:
         return [step.kind for step in self.steps]
 
     @cached_property
+    def does(self) -> list[Operation | None]:
+        """What each step does, if the table of operations says it."""
+        return [OPERATIONS.get(kind) for kind in self.kinds]
+
+    @cached_property
+    def inputs(self) -> list[int]:
+        """The steps that read what the call is given."""
+        return [n for n, kind in enumerate(self.kinds) if kind.startswith("input ")]
+
+    @cached_property
+    def parameters(self) -> dict[int, str]:
+        """The steps that read parameters, with their paths."""
+        every = enumerate(self.kinds)
+        return {n: k.removeprefix(PARAMETER) for n, k in every if k.startswith(PARAMETER)}
+
+    @cached_property
+    def reached(self) -> set[int]:
+        """The steps on which the results rest."""
+        return self.walk_back(self.returned)
+
+    @cached_property
+    def from_tokens(self) -> set[int]:
+        """The steps that rest on inputs."""
+        return self.walk_on(self.inputs)
+
+    @cached_property
+    def softmaxes(self) -> list[int]:
+        """The steps by which what tokens give is weighed, if a result rests on them."""
+        return [n for n in sorted(self.reached) if self.does[n] in SOFTMAXES]
+
+    @cached_property
+    def comparing(self) -> set[int]:
+        """The steps that multiply what tokens give with what tokens give."""
+        products = (n for n in self.reached if self.does[n] in PRODUCTS)
+        return {n for n in products if len(self.from_tokens & {*self.steps[n].sources}) > 1}
+
+    @cached_property
     def numels(self) -> list[int]:
         """How many numbers each step gives."""
         return [math.prod(step.shape) for step in self.steps]
@@ -95,11 +125,11 @@ class Flow:
 
     def walk_back(self, starts: Iterable[int], stops: Collection[int] = ()) -> set[int]:
         """Return these steps and all that they rest on, up to other steps, which are left out."""
-        return _walk(starts, lambda n: (m for m in self.steps[n].sources if m not in stops))
+        return walk(starts, lambda n: (m for m in self.steps[n].sources if m not in stops))
 
     def walk_on(self, starts: Iterable[int], through: Collection[int] | None = None) -> set[int]:
         """Return these steps and all that rest on them, perhaps only through some steps."""
-        return _walk(starts, lambda n: (m for m in self.uses[n] if through is None or m in through))
+        return walk(starts, lambda n: (m for m in self.uses[n] if through is None or m in through))
 
     def find_edge(self, starts: Iterable[int], stops: Collection[int]) -> set[int]:
         """Return those of some steps that others take."""
@@ -107,12 +137,14 @@ class Flow:
 
     def weighs_tokens(self, softmax: int) -> bool:
         """Whether a softmax is of products of what tokens give with what tokens give."""
-        reached = self.walk_back(self.returned)
-        from_tokens = self.walk_on(n for n in reached if self.kinds[n].startswith("input "))
-        return self.kinds[softmax] in KERNELS or any(
-            self.kinds[n] in PRODUCTS and len(from_tokens & {*self.steps[n].sources}) > 1
-            for n in self.walk_back([softmax])
-        )
+        is_kernel = self.does[softmax] is Operation.KERNEL
+        return is_kernel or not self.comparing.isdisjoint(self.walk_back([softmax]))
+
+    def skip_layouts(self, number: int) -> int:
+        """Return the step whose numbers a step only lays out, or this itself."""
+        while self.does[number] is Operation.LAYOUT and len(self.steps[number].sources) == 1:
+            [number] = self.steps[number].sources
+        return number
 
     def list_returns(self, positions: Iterable[Position]) -> set[Position]:
         """Return the lines on which the functions around lines return next."""
@@ -130,8 +162,7 @@ class Flow:
 
     def list_weights(self, step: int) -> list[str]:
         """Return the paths of the weights that a step takes as they are."""
-        kinds = (self.kinds[n] for n in self.steps[step].sources)
-        return [each.removeprefix(PARAMETER) for each in kinds if each.startswith(PARAMETER)]
+        return [self.parameters[n] for n in self.steps[step].sources if n in self.parameters]
 
     def list_positions(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps, in order."""
@@ -146,35 +177,20 @@ class Flow:
 
     def list_around(self, number: int) -> list[Position]:
         """Return the line of a step, and the outermost line from which it was called."""
-        step, at = self.steps[number], self.get_position(number)
-        outer = parse_position(step.outer)
-        around = None if outer is None else (parse_position(step.cell), outer)
-        return [each for each in (at, around) if each is not None]
+        step = self.steps[number]
+        lines = map(parse_position, (step.line, step.outer))
+        return [(parse_position(step.cell), line) for line in lines if line is not None]
 
 
-def _walk(starts: Iterable[int], follow: Callable[[int], Iterable[int]]) -> set[int]:
-    todo, seen = list(starts), set[int]()
+def walk(starts: Iterable[Node], follow: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """Return some nodes, and all that follow from them."""
+    todo, seen = list(starts), set[Node]()
     while todo:
-        number = todo.pop()
-        if number not in seen:
-            seen.add(number)
-            todo += follow(number)
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo += follow(node)
     return seen
-
-
-def sort_positions(positions: Iterable[Position]) -> tuple[Position, ...]:
-    """Return positions without repetitions, in the order of the source."""
-    return tuple(sorted(set(positions), key=lambda at: (at[0] or 0, at[1])))
-
-
-def list_between(before: Iterable[Position], after: Iterable[Position]) -> set[Position]:
-    """Return the lines from the last position before, to each of those after, if it is near."""
-    begins, found = list(before), set[Position]()
-    for cell, line in after:
-        first = max((at[1] for at in begins if at[0] == cell and at[1] <= line), default=line)
-        if line - first <= MAX_SPAN:
-            found |= {(cell, each) for each in range(first, line + 1)}
-    return found
 
 
 def read_trace(reply: TraceReply, values: Tensor) -> Flow:

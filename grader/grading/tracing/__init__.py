@@ -1,0 +1,1 @@
+"""The trace of one call, read as a graph of operations, for all that judge by it."""
