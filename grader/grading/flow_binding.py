@@ -117,7 +117,7 @@ class _Reading:
     def find_contract(self) -> tuple[Contract, Sizes] | None:
         """Return the contract of which most stages are in the trace; None if that is not clear."""
         softmaxes = self._slice & {*self.flow.softmaxes}
-        if not softmaxes or not all(map(self.flow.weighs_tokens, softmaxes)):
+        if not softmaxes or not softmaxes <= {*self.flow.attending}:
             return None
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)

@@ -106,7 +106,7 @@ def observe_layer(
         tuple(None if flow.kinds[n] == OF_TORCH else flow.get_position(n) for n in flow.softmaxes),
         tuple(p for p, i in probe.built.tensors.items() if i.kind == "parameter" and p not in read),
         breaches,
-        any(map(flow.weighs_tokens, flow.softmaxes)),
+        bool(flow.attending),
         tuple(_iter_remarks(probe, mixes=any(each.claim is APART for each in breaches))),
         (*CLAIMS, *(each.claim for each in further)),
     )
@@ -170,8 +170,7 @@ def _find_shared(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim 
     """Find layers of a list that are one layer."""
     if SHARING.search(f"{signature.name} {signature.doc}"):
         return None
-    pairs = zip(flow.shared[::2], flow.shared[1::2], strict=False)
-    same = [(one, other) for one, other in pairs if _are_of_one_list(one.path, other.path)]
+    same = [pair for pair in flow.shared if _are_of_one_list(*(each.path for each in pair))]
     if not same:
         return None
     one, other = same[0]

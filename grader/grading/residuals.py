@@ -72,8 +72,7 @@ class _Stream:
     @cached_property
     def softmaxes(self) -> list[int]:
         """The steps with which tokens attend to tokens."""
-        own = (n for n in self.flow.softmaxes if n in self.reached)
-        return [n for n in own if self.flow.weighs_tokens(n)]
+        return [n for n in self.flow.attending if n in self.reached]
 
     @cached_property
     def residuals(self) -> list[Residual]:

@@ -30,8 +30,7 @@ class Bounder(Unused):
 
     def _bound_weights(self) -> Bound | None:
         """Return the bound if weights of the statement are one and the same, or missing."""
-        pairs = zip(self.flow.shared[::2], self.flow.shared[1::2], strict=False)
-        shared = [p for p in pairs if all(each.path in self.paths for each in p)]
+        shared = [p for p in self.flow.shared if all(each.path in self.paths for each in p)]
         lines = {at for pair in shared for each in pair for at in each.lines}
         if lines:
             return Bound("", None, lines, (), (), weights=SHARED)

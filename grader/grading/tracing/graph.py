@@ -55,8 +55,8 @@ class Flow:
     """the lines on which the function that was called returns"""
     made: dict[str, tuple[Position, ...]]
     """the lines that set what holds a weight, by its path"""
-    shared: tuple[MadeWeight, ...]
-    """weights of several paths, one after the other"""
+    shared: tuple[tuple[MadeWeight, MadeWeight], ...]
+    """pairs of paths that hold one weight"""
 
     @cached_property
     def by_size(self) -> dict[int, list[Recorded]]:
@@ -110,6 +110,12 @@ class Flow:
         return {n for n in products if len(self.from_tokens & {*self.steps[n].sources}) > 1}
 
     @cached_property
+    def attending(self) -> list[int]:
+        """The softmaxes of such products, and the kernels."""
+        compared = self.walk_on(self.comparing)
+        return [n for n in self.softmaxes if n in compared or self.does[n] is Operation.KERNEL]
+
+    @cached_property
     def numels(self) -> list[int]:
         """How many numbers each step gives."""
         return [math.prod(step.shape) for step in self.steps]
@@ -134,11 +140,6 @@ class Flow:
     def find_edge(self, starts: Iterable[int], stops: Collection[int]) -> set[int]:
         """Return those of some steps that others take."""
         return {n for each in starts for n in self.steps[each].sources if n in stops}
-
-    def weighs_tokens(self, softmax: int) -> bool:
-        """Whether a softmax is of products of what tokens give with what tokens give."""
-        is_kernel = self.does[softmax] is Operation.KERNEL
-        return is_kernel or not self.comparing.isdisjoint(self.walk_back([softmax]))
 
     def skip_layouts(self, number: int) -> int:
         """Return the step whose numbers a step only lays out, or this itself."""
@@ -203,7 +204,8 @@ def read_trace(reply: TraceReply, values: Tensor) -> Flow:
     recorded = {each.number: each for each in _iter_recorded(steps, values)}
     lines = {(each.cell, each.line): each for each in reply.lines}
     made = {each.path: each.lines for each in reply.made}
-    return Flow(steps, reply.returned, recorded, lines, reply.ends, made, reply.shared)
+    shared = tuple(zip(reply.shared[::2], reply.shared[1::2], strict=False))
+    return Flow(steps, reply.returned, recorded, lines, reply.ends, made, shared)
 
 
 def _iter_recorded(steps: tuple[TracedStep, ...], values: Tensor) -> Iterator[Recorded]:

@@ -45,7 +45,7 @@ class Operation(Enum):
     EXPONENTIAL = "exp exp_"
     SOFTMAX = "softmax _softmax"
     OTHER_SOFTMAX = "log_softmax _log_softmax gumbel_softmax _safe_softmax"
-    """what code may take for a softmax, and is none"""
+    """may be where a softmax goes wrong, but its result is not read as weights"""
     REDUCTION = "max amax sum logsumexp"
     """what else a softmax that is written by hand consists of"""
     NORM = "layer_norm rms_norm"
