@@ -33,7 +33,7 @@ from headcheck.properties.terms.depth import Depth
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText, SandboxDriver
 
 EXERCISE = BY_SLUG["self_attention_v2"].at(Depth.USUAL)
 TARGET = Target(EXERCISE, EXERCISE.contract.name)
@@ -163,13 +163,10 @@ def test_own_terms_are_another_target(
 
 
 def test_a_class_that_cannot_be_loaded_keeps_the_lines_of_its_error(
-    sandbox: "SandboxDriver", tmp_path: Path
+    grade_text: "GradeText",
 ) -> None:
-    path = tmp_path / "ada.py"
     source = EXERCISE.solution.replace("SelfAttention_v2", "SelfAttentionV2")
-    path.write_text(source.replace('    """Scaled', '    size = unknown, lost\n    """Scaled'))
-    [handed_in] = find_submissions([str(path)])
-    [record] = grade_file_or_raise(sandbox.server, handed_in, Settings())
+    record = grade_text(source.replace('    """Scaled', '    size = unknown, lost\n    """Scaled'))
     assert record.error is not None and "unknown" in record.error.message
     assert "size = unknown, lost" in record.source[0].text
 

@@ -1,19 +1,15 @@
 """Where attention is to be written by hand, torch's own is out of reach; elsewhere it is not."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText
 
 EXERCISE = BY_SLUG["scaled_dot_product"]
 HEAD = "import torch\nimport torch.nn.functional as F\n\n"
@@ -33,42 +29,27 @@ MODULE = (
 )
 
 
-def graded(
-    sandbox: "SandboxDriver", folder: Path, source: str, settings: Settings
-) -> SubmissionRecord:
-    (folder / "ada.py").write_text(source, encoding="utf-8")
-    [handed_in] = find_submissions([str(folder / "ada.py")])
-    [record] = grade_file_or_raise(sandbox.server, handed_in, settings)
-    return record
-
-
 @pytest.mark.parametrize(
     ("body", "name"),
     [(FUSED, "scaled_dot_product_attention"), (MODULE, "multi_head_attention_forward")],
 )
-def test_torch_attention_can_be_disabled(
-    sandbox: "SandboxDriver", tmp_path: Path, body: str, name: str
-) -> None:
-    allowed = graded(sandbox, tmp_path, HEAD + ASKED + body, Settings(exercise=EXERCISE))
+def test_torch_attention_can_be_disabled(grade_text: "GradeText", body: str, name: str) -> None:
+    allowed = grade_text(HEAD + ASKED + body, Settings(exercise=EXERCISE))
     assert allowed.status == "passed"
-    refused = graded(
-        sandbox, tmp_path, HEAD + ASKED + body, Settings(exercise=EXERCISE, by_hand=True)
-    )
+    refused = grade_text(HEAD + ASKED + body, Settings(exercise=EXERCISE, by_hand=True))
     assert (refused.status, refused.score) == ("crashed", 0)
     told = next(p.message for p in refused.properties if p.status == "crashed")
     assert f"torch's own `{name}` was called: here attention is written by hand" in told
 
 
-def test_handwritten_attention_is_graded_as_usual(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_handwritten_attention_is_graded_as_usual(grade_text: "GradeText") -> None:
     settings = Settings(exercise=EXERCISE, by_hand=True)
-    assert graded(sandbox, tmp_path, EXERCISE.solution, settings).status == "passed"
+    assert grade_text(EXERCISE.solution, settings).status == "passed"
 
 
-def test_exercise_can_require_handwritten_attention(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_exercise_can_require_handwritten_attention(grade_text: "GradeText") -> None:
     strict = Settings(exercise=replace(EXERCISE, by_hand=True))
-    assert graded(sandbox, tmp_path, HEAD + ASKED + FUSED, strict).status == "crashed"
+    assert grade_text(HEAD + ASKED + FUSED, strict).status == "crashed"
 
 
 def test_exercise_that_needs_torch_attention_is_exempt() -> None:

@@ -1,9 +1,8 @@
 """What follows from a named mistake is told apart from what does not, and only the former folds."""
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from markupsafe import escape
@@ -18,12 +17,9 @@ from headcheck.grader.grading.consequences import (
     explain_verdicts,
     find_consequences,
 )
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord, build_report
 from headcheck.grader.report.render import html, text
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.seed import make_seed
 from headcheck.properties.counting import count
@@ -45,10 +41,15 @@ from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistak
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, Violation, ViolationKind
+from tests.grader.grading.open_classes import HEAD, STRANGE
 from tests.grader.report.records import count_rows
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
+FOR_IT = Settings(MULTI_HEAD)
 MAX_SHOWN, MAX_FOR_TWO = 25, 27
 """how many lines of 80 columns one cause may fill, and one with something beside it"""
 SAMPLE = 1000
@@ -176,25 +177,16 @@ def test_a_fault_of_ours_costs_no_grade(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_fault_of_ours_is_a_note_beside_the_grade(
-    server: ServerHandle, monkeypatch: pytest.MonkeyPatch
+    grade_text: "GradeText", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(consequences, "find_consequences")
-    record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
+    record = grade_text(change_solution(ONE["no_mask"]), FOR_IT)
     assert [each.name for each in record.diagnosis] == ["no_mask"] and record.score > 0
     assert [note.kind for note in record.notes] == ["fault"]
     assert not any(p.follows for p in list_failed(record))
 
 
 # ------------------------------------------------------------------ single mistakes
-
-
-def grade(server: ServerHandle, exercise: Exercise, source: str) -> SubmissionRecord:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ada.py"
-        path.write_text(source, encoding="utf-8")
-        [handed_in] = find_submissions([str(path)])
-        [record] = grade_file_or_raise(server, handed_in, Settings(exercise=exercise))
-    return record
 
 
 def list_failed(record: SubmissionRecord) -> list[PropertyRecord]:
@@ -277,9 +269,9 @@ LEFT = {
 
 
 @pytest.mark.sampled("answer", TAGGED, TAGGED[::SAMPLE])
-def test_one_cause_is_one_message(server: ServerHandle, answer: str) -> None:
+def test_one_cause_is_one_message(grade_text: "GradeText", answer: str) -> None:
     slug, name = answer.split("/")
-    record = grade(server, BY_SLUG[slug], find_answer(BY_SLUG[slug], name).source)
+    record = grade_text(find_answer(BY_SLUG[slug], name).source, Settings(BY_SLUG[slug]))
     shown = render(record)
     left = list_left(record) if record.diagnosis else set()
     assert left <= LEFT.get(answer, set()), shown
@@ -339,14 +331,14 @@ def change_solution(*edits: tuple[str, str]) -> str:
 
 
 @pytest.mark.sampled(("mistake", "claim"), ALL_PAIRS, PAIRS[5::5])
-def test_a_second_fault_stays_visible(server: ServerHandle, mistake: str, claim: str) -> None:
+def test_a_second_fault_stays_visible(grade_text: "GradeText", mistake: str, claim: str) -> None:
     source = change_solution(ANOTHER[claim], ONE[mistake])
-    record = grade(server, MULTI_HEAD, source)
+    record = grade_text(source, FOR_IT)
     named, *others = record.diagnosis
     assert named.name == mistake
     assert any(p.follows for p in list_failed(record))
     shown = render(record)
-    alone = grade(server, MULTI_HEAD, change_solution(ANOTHER[claim]))
+    alone = grade_text(change_solution(ANOTHER[claim]), FOR_IT)
     if others:
         assert [each.name for each in alone.diagnosis] == [each.name for each in others]
         assert "Two mistakes were found:" in shown and others[0].sentence in shown
@@ -361,61 +353,39 @@ def test_a_second_fault_stays_visible(server: ServerHandle, mistake: str, claim:
 # ------------------------------------------------------------------ other forms
 
 
-STRANGER = """
-import torch
-from torch import nn
-
-class Blender(nn.Module):
-    def __init__(self, width, pieces):
-        super().__init__()
-        self.pieces = pieces
-        self.every = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-
-    def forward(self, tokens):
-        b, t, w = tokens.shape
-        q, k, v = self.every(tokens).chunk(3, dim=-1)
-        q, k, v = (a.view(b, t, self.pieces, -1).transpose(1, 2) for a in (q, k, v))
-        scores = q @ k.transpose(-2, -1)
-        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, w)), None
-"""
-
-
 @pytest.mark.whole
-def test_a_class_in_its_own_terms_is_modelled_too(server: ServerHandle) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ada.py"
-        path.write_text(STRANGER, encoding="utf-8")
-        [handed_in] = find_submissions([str(path)])
-        [record] = grade_file_or_raise(server, handed_in, Settings())
+def test_a_class_in_its_own_terms_is_modelled_too(grade_text: "GradeText") -> None:
+    record = grade_text(HEAD + STRANGE.replace(" / q.shape[-1] ** 0.5", ""))
     assert [each.name for each in record.diagnosis] == ["no_scale"]
     assert list_failed(record) and not list_left(record)
 
 
-def test_two_outputs_have_a_pipeline_each(server: ServerHandle) -> None:
+def test_two_outputs_have_a_pipeline_each(grade_text: "GradeText") -> None:
     exercise = BY_SLUG["causal_weights"]
-    record = grade(server, exercise, find_answer(exercise, "row_sums_without_keepdim").source)
+    record = grade_text(
+        find_answer(exercise, "row_sums_without_keepdim").source, Settings(exercise)
+    )
     assert record.diagnosis and list_failed(record) and not list_left(record)
 
 
-def test_beside_a_named_mistake_there_is_no_other_hint(server: ServerHandle) -> None:
-    record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
+def test_beside_a_named_mistake_there_is_no_other_hint(grade_text: "GradeText") -> None:
+    record = grade_text(change_solution(ONE["no_mask"]), FOR_IT)
     following = [p for p in list_failed(record) if p.follows]
     assert following
     assert not any("\n  hint " in p.message or "\n  hint " in p.words for p in following)
     assert record.diagnosis[0].example is not None
 
 
-def test_a_mistake_leaves_no_guess_about_a_variable(server: ServerHandle) -> None:
+def test_a_mistake_leaves_no_guess_about_a_variable(grade_text: "GradeText") -> None:
     source = change_solution((" / self.head_dim**0.5", " * FACTOR / FACTOR"))
-    record = grade(server, MULTI_HEAD, f"{source}\nFACTOR = 4.0\n")
+    record = grade_text(f"{source}\nFACTOR = 4.0\n", FOR_IT)
     assert [each.name for each in record.diagnosis] == ["no_scale"]
     assert "notebook_variable" in {note.kind for note in record.notes}
     assert not any("reads the module variable" in p.message for p in record.properties)
 
 
-def test_a_page_folds_what_follows(server: ServerHandle) -> None:
-    record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
+def test_a_page_folds_what_follows(grade_text: "GradeText") -> None:
+    record = grade_text(change_solution(ONE["no_mask"]), FOR_IT)
     following = [p for p in list_failed(record) if p.follows]
     example = next(p.claim for p in following if p.evidence)
     folded = [p.claim for p in following if p.claim != example]

@@ -1,7 +1,7 @@
 """Smallest cases are searched for what is shown; for what is folded, if that is asked for."""
 
-import tempfile
-from pathlib import Path
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -10,17 +10,18 @@ from click.testing import CliRunner
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.course.store.manifest import build_manifest
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.view import make_view
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.ui.options import examples_option
 from headcheck.properties.check import Searched
 from headcheck.properties.property import Verdict
 
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
+
+Grade = Callable[..., SubmissionRecord]
 SLUG = "causal_attention"
 SAMPLE = (
     "causal_attention/no_mask",
@@ -32,15 +33,14 @@ SAMPLE = (
 """named, with nothing else or something unexplained; not named; and with side effects"""
 
 
-def grade(
-    server: ServerHandle, slug: str, source: str, *, all_examples: bool = False
-) -> SubmissionRecord:
-    settings = Settings(exercise=BY_SLUG[slug], all_examples=all_examples)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ada.py"
-        path.write_text(source, encoding="utf-8")
-        [record] = grade_file_or_raise(server, find_submissions([str(path)])[0], settings)
-    return record
+@pytest.fixture
+def grade(grade_text: "GradeText") -> Grade:
+    """Grades the source of an answer to an exercise."""
+
+    def grade_answer(slug: str, source: str, *, all_examples: bool = False) -> SubmissionRecord:
+        return grade_text(source, Settings(BY_SLUG[slug], all_examples=all_examples))
+
+    return grade_answer
 
 
 def wrong(name: str) -> str:
@@ -59,8 +59,8 @@ def get_tokens(record: PropertyRecord) -> int:
 # ------------------------------------------------------------------ what is searched for
 
 
-def test_what_is_folded_keeps_the_case_on_which_it_failed(server: ServerHandle) -> None:
-    record = grade(server, SLUG, wrong("no_mask"))
+def test_what_is_folded_keeps_the_case_on_which_it_failed(grade: Grade) -> None:
+    record = grade(SLUG, wrong("no_mask"))
     first = make_view(record).example
     assert first is not None and first.code, "the failure that is shown has a small case"
     folded = [p for p in list_failed(record) if p.follows and p.claim != first.claim]
@@ -75,10 +75,10 @@ def test_what_is_folded_keeps_the_case_on_which_it_failed(server: ServerHandle) 
 
 
 @pytest.mark.whole
-def test_all_have_smallest_cases_if_that_is_asked_for(server: ServerHandle) -> None:
-    record = grade(server, SLUG, wrong("no_mask"), all_examples=True)
+def test_all_have_smallest_cases_if_that_is_asked_for(grade: Grade) -> None:
+    record = grade(SLUG, wrong("no_mask"), all_examples=True)
     assert all(get_tokens(each) <= 3 for each in list_failed(record))
-    few = grade(server, SLUG, wrong("no_mask"))
+    few = grade(SLUG, wrong("no_mask"))
     sizes = [sum(map(get_tokens, list_failed(each))) for each in (record, few)]
     assert sizes[0] < sizes[1]
 
@@ -90,19 +90,19 @@ class CausalAttention(Plain):
 """
 
 
-def test_what_is_not_explained_is_shrunk(server: ServerHandle) -> None:
+def test_what_is_not_explained_is_shrunk(grade: Grade) -> None:
     solution = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
-    record = grade(server, SLUG, solution.replace("CausalAttention", "Plain") + UNNAMED)
+    record = grade(SLUG, solution.replace("CausalAttention", "Plain") + UNNAMED)
     failed = list_failed(record)
     assert failed and not record.diagnosis and not any(p.follows for p in failed)
     everything = grade(
-        server, SLUG, solution.replace("CausalAttention", "Plain") + UNNAMED, all_examples=True
+        SLUG, solution.replace("CausalAttention", "Plain") + UNNAMED, all_examples=True
     )
     assert [p.message for p in failed] == [p.message for p in list_failed(everything)]
 
 
 def test_a_failure_that_cannot_be_tried_again_stays_as_it_was(
-    server: ServerHandle, monkeypatch: pytest.MonkeyPatch
+    grade: Grade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process can be started any more: the verdict is all there is."""
     seen: list[Verdict] = []
@@ -112,7 +112,7 @@ def test_a_failure_that_cannot_be_tried_again_stays_as_it_was(
         return verdict, before
 
     monkeypatch.setattr(LiveChecker, "shrink", refuse)
-    record = grade(server, SLUG, wrong("no_mask"))
+    record = grade(SLUG, wrong("no_mask"))
     assert seen and list_failed(record)
     assert len({v.property for v in seen}) == len(seen), "none is searched for twice"
 
@@ -125,16 +125,14 @@ class CausalAttention(Plain):
 
 
 @pytest.mark.whole
-def test_what_fails_by_chance_is_not_shrunk(
-    server: ServerHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_by_chance_is_not_shrunk(grade: Grade, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(live: LiveChecker, verdict: Verdict, before: Searched) -> None:
         raise AssertionError("it has no smallest case")
 
     monkeypatch.setattr(LiveChecker, "shrink", refuse)
     solution = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
     source = solution.replace("CausalAttention", "Plain") + NEVER_THE_SAME
-    failed = {p.name: p for p in list_failed(grade(server, SLUG, source))}
+    failed = {p.name: p for p in list_failed(grade(SLUG, source))}
     assert "evaluation_is_repeatable" in failed
     assert all(p.counterexample for p in failed.values()), "each is told on its case all the same"
 
@@ -172,19 +170,19 @@ def summarise(record: SubmissionRecord) -> tuple[object, ...]:
     )
 
 
-def must_be_alike(server: ServerHandle, slug: str, source: str) -> None:
-    few, everything = (grade(server, slug, source, all_examples=wanted) for wanted in (False, True))
+def must_be_alike(grade: Grade, slug: str, source: str) -> None:
+    few, everything = (grade(slug, source, all_examples=wanted) for wanted in (False, True))
     assert summarise(few) == summarise(everything)
 
 
 @pytest.mark.sampled("answer", SAMPLE, SAMPLE[:1])
-def test_examples_change_nothing_else(server: ServerHandle, answer: str) -> None:
+def test_examples_change_nothing_else(grade: Grade, answer: str) -> None:
     slug, name = answer.split("/")
-    must_be_alike(server, slug, find_answer(BY_SLUG[slug], name).source)
+    must_be_alike(grade, slug, find_answer(BY_SLUG[slug], name).source)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("slug", [slug for slug in BY_SLUG if slug != "gpt2_size"])
-def test_examples_change_nothing_else_in_any_answer(server: ServerHandle, slug: str) -> None:
+def test_examples_change_nothing_else_in_any_answer(grade: Grade, slug: str) -> None:
     for answer in list_answers(BY_SLUG[slug], "wrong"):
-        must_be_alike(server, slug, answer.source)
+        must_be_alike(grade, slug, answer.source)

@@ -1,19 +1,13 @@
 """Layers around attention are judged by what holds for every layer, and by nothing else."""
 
-import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.observed_layers import ObservedLayer, observe_layer
-from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.layer_code import LayerCode, list_layer_code
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.reading.symbol_table import build_symbol_table
-from headcheck.grader.report.records import SubmissionRecord
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.model_calls import call_model
 from headcheck.properties.binding.search import BindingSearch
@@ -21,7 +15,7 @@ from headcheck.properties.binding.ways import MAX_STEPS
 from tests.forms.bank import open_class
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeAll
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -259,22 +253,9 @@ def test_what_may_be_read_by_another_name_is_not_unread(use: str) -> None:
 # ------------------------------------------------------------------------------ whole records
 
 
-def grade(
-    sandbox: "SandboxDriver", folder: Path, source: str
-) -> dict[str | None, SubmissionRecord]:
-    path = folder / "ada.py"
-    path.write_text(textwrap.dedent(HEAD + source), encoding="utf-8")
-    [handed_in] = find_submissions([str(path)])
-    records = grade_file_or_raise(sandbox.server, handed_in, Settings())
-    return {record.name: record for record in records}
-
-
-def test_a_layer_has_a_record_beside_its_attention(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
-    records = grade(sandbox, tmp_path, OWN + BLOCK.format(step="return x + self.mlp(x)"))
-    assert records["Attention"].status == "passed"
-    block = records["Block"]
+def test_a_layer_has_a_record_beside_its_attention(grade_all: "GradeAll") -> None:
+    attention, block = grade_all(HEAD + OWN + BLOCK.format(step="return x + self.mlp(x)"))
+    assert (attention.status, block.name) == ("passed", "Block")
     assert (block.status, block.max_score) == ("failed", 10)
     assert "nothing reads `norm2`" in block.properties[0].message
     assert block.place is not None
@@ -284,12 +265,10 @@ def test_a_layer_has_a_record_beside_its_attention(
     )
 
 
-def test_a_layer_around_wrong_attention_is_not_judged(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_a_layer_around_wrong_attention_is_not_judged(grade_all: "GradeAll") -> None:
     wrong = OWN.replace("q.shape[-1] ** 0.5", "q.shape[-1]")
-    records = grade(sandbox, tmp_path, wrong + BLOCK.format(step="return x + self.mlp(x)"))
-    assert set(records) == {"Attention"}
+    [record] = grade_all(HEAD + wrong + BLOCK.format(step="return x + self.mlp(x)"))
+    assert record.name == "Attention"
 
 
 UNKNOWN = """
@@ -308,9 +287,9 @@ class Bent(nn.Module):
 
 @pytest.mark.parametrize(("named", "status"), [("other", "not_tried"), ("one", "failed")])
 def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_every_layer(
-    sandbox: "SandboxDriver", tmp_path: Path, named: str, status: str
+    grade_all: "GradeAll", named: str, status: str
 ) -> None:
-    [record] = grade(sandbox, tmp_path, UNKNOWN.replace("OTHER", named)).values()
+    [record] = grade_all(HEAD + UNKNOWN.replace("OTHER", named))
     assert record.status == status
     if status == "failed":
         assert "nothing reads `other`" in record.properties[0].message
@@ -319,20 +298,18 @@ def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_ever
 
 @pytest.mark.parametrize("sizes", [pytest.param("_", marks=pytest.mark.whole), "b, t, d = x.shape"])
 def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(
-    sandbox: "SandboxDriver", tmp_path: Path, sizes: str
+    grade_all: "GradeAll", sizes: str
 ) -> None:
     source = OF_TORCH.format(option="", step=ALL_SEE)
     source = source.replace("        hidden", f"        {sizes}\n        hidden")
-    [record] = grade(sandbox, tmp_path, source.replace("        _\n", "")).values()
+    [record] = grade_all(HEAD + source.replace("        _\n", ""))
     assert record.status == ("passed" if sizes == "_" else "failed")
     if sizes != "_":
         assert sizes in str(record.properties)
 
 
 @pytest.mark.whole
-def test_what_projects_around_a_function_is_attention_and_no_layer(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_what_projects_around_a_function_is_attention_and_no_layer(grade_all: "GradeAll") -> None:
     core = """
 class Core(nn.Module):
     def forward(self, q, k, v):
@@ -342,18 +319,16 @@ class Core(nn.Module):
     cut = source.index("        scores ="), source.index("        return")
     wrong = source[: cut[0]] + "        x = self.core(q, k, v.flip(1))\n        return self.out("
     wrong += "x.transpose(1, 2).flatten(2).sin())\n"
-    records = grade(sandbox, tmp_path, core + wrong)
+    records = {record.name: record for record in grade_all(HEAD + core + wrong)}
     assert records["Core"].status == "passed"
     assert records["Attention"].status == "failed"
     assert records["Attention"].max_score > 10, "it is judged as attention"
 
 
-def test_an_attribute_that_is_read_in_place_of_another_is_told(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_an_attribute_that_is_read_in_place_of_another_is_told(grade_all: "GradeAll") -> None:
     block = BLOCK.format(step="return x + self.mlp(self.norm1(x))")
-    place = grade(sandbox, tmp_path, OWN + block)["Block"].place
-    lines = textwrap.dedent(HEAD + OWN + block).splitlines()
+    place = grade_all(HEAD + OWN + block)[1].place
+    lines = (HEAD + OWN + block).splitlines()
     assert place is not None
     told = [lines[each.line - 1] for each in place.lines]
     assert ["norm2" in told[0], *("self.norm1(x)" in each for each in told[1:])] == [True] * 3

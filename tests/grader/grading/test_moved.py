@@ -1,15 +1,12 @@
 """What does not move with a module is named in a confined process, too, with its line."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.exercises.answers import find_answer, write_answer
-from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import PropertyRecord
 from headcheck.properties.families.device import (
     it_moves_to_another_device,
@@ -17,7 +14,7 @@ from headcheck.properties.families.device import (
 )
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText
 
 
 EXERCISE = BY_SLUG["multi_head_attention"]
@@ -26,12 +23,9 @@ ADVICE = (
 )
 
 
-def moved(sandbox: "SandboxDriver", answer: str, folder: Path) -> list[PropertyRecord]:
+def moved(grade_text: "GradeText", answer: str) -> list[PropertyRecord]:
     """What is said of an answer of the bank about moving it."""
-    path = write_answer(find_answer(EXERCISE, answer), folder)
-    [record] = grade_file_or_raise(
-        sandbox.server, find_submissions([str(path)])[0], Settings(exercise=EXERCISE)
-    )
+    record = grade_text(find_answer(EXERCISE, answer).source, Settings(exercise=EXERCISE))
     names = [it_moves_to_another_dtype.name, it_moves_to_another_device.name]
     return [p for p in record.properties if p.name in names]
 
@@ -45,9 +39,9 @@ def moved(sandbox: "SandboxDriver", answer: str, folder: Path) -> list[PropertyR
     ],
 )
 def test_unmoved_mask_fails_that_property(
-    sandbox: "SandboxDriver", answer: str, status: str, name: str, line: int | None, tmp_path: Path
+    grade_text: "GradeText", answer: str, status: str, name: str, line: int | None
 ) -> None:
-    dtype, device = moved(sandbox, answer, tmp_path)
+    dtype, device = moved(grade_text, answer)
     assert (dtype.status, dtype.message) == ("passed", "")
     assert (device.status, device.line) == (status, line)
     assert f"`{name}`, of shape (" in device.message
@@ -55,6 +49,6 @@ def test_unmoved_mask_fails_that_property(
 
 
 @pytest.mark.parametrize("answer", ["view_and_transpose", "residual_dropout"])
-def test_right_answer_moves(sandbox: "SandboxDriver", answer: str, tmp_path: Path) -> None:
-    found = moved(sandbox, answer, tmp_path)
+def test_right_answer_moves(grade_text: "GradeText", answer: str) -> None:
+    found = moved(grade_text, answer)
     assert [(p.status, p.message) for p in found] == [("passed", "")] * 2

@@ -1,19 +1,16 @@
 """Solutions with one thing changed, and what it is called: no more than is true of the code."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText
 
 Grade = Callable[[str, str, str], SubmissionRecord]
 BLOCKED = "scores.masked_fill(mask == 0,"
@@ -22,17 +19,13 @@ SCALED = "scores = q @ k.transpose(-2, -1) / self.d_k**0.5\n"
 
 
 @pytest.fixture
-def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+def grade(grade_text: "GradeText") -> Grade:
     """Grades a solution in which something is replaced."""
 
     def grade_edited(slug: str, old: str, new: str) -> SubmissionRecord:
         exercise = BY_SLUG[slug]
         assert exercise.solution.count(old) == 1
-        path = tmp_path / "ada.py"
-        path.write_text(exercise.solution.replace(old, new), encoding="utf-8")
-        [handed_in] = find_submissions([str(path)])
-        [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=exercise))
-        return record
+        return grade_text(exercise.solution.replace(old, new), Settings(exercise=exercise))
 
     return grade_edited
 

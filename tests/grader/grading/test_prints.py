@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.prints import (
     MAX_FAILURES,
     MAX_PRINTED_LINES,
@@ -16,7 +15,6 @@ from headcheck.grader.grading.prints import (
     shorten_prints,
 )
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report, from_json, to_json
 from headcheck.grader.report.render import html, text
 from headcheck.grader.report.render.sanitise import UNSAFE
@@ -34,7 +32,7 @@ from headcheck.properties.violations.violation import (
 )
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText
 
 CAUSAL = BY_SLUG["causal_weights"]
 BODY = """
@@ -57,15 +55,8 @@ def write(lines: str = "pass", power: float = WRONG, before: str = "") -> str:
 
 
 @pytest.fixture
-def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
-    def grade_text(content: str) -> SubmissionRecord:
-        path = tmp_path / "ada.py"
-        path.write_text(content, encoding="utf-8")
-        [found] = find_submissions([str(path)])
-        [record] = grade_file_or_raise(sandbox.server, found, Settings(exercise=CAUSAL))
-        return record
-
-    return grade_text
+def grade(grade_text: "GradeText") -> Grade:
+    return partial(grade_text, settings=Settings(exercise=CAUSAL))
 
 
 def get_printed(record: SubmissionRecord) -> list[str]:

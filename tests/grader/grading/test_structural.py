@@ -1,7 +1,6 @@
 """A mistake besides the equation is named if it explains every failure that others leave."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +8,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.consequences import Explained, Failures, SymptomRecogniser
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import text
 from headcheck.properties.families.contract import the_biases_follow_the_option
@@ -25,7 +22,7 @@ from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Reason, Status, Violation, ViolationKind
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
 CASE = Case(batch=1, tokens=3, context_length=3, d_in=2, head_dim=2)
@@ -92,16 +89,12 @@ def test_nothing_explained_marks_nothing() -> None:
 
 
 @pytest.fixture
-def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+def grade(grade_text: "GradeText") -> Grade:
     """Grades an answer of a bank."""
 
     def grade_answer(slug: str, name: str) -> SubmissionRecord:
         exercise = BY_SLUG[slug]
-        path = tmp_path / "ada.py"
-        path.write_text(find_answer(exercise, name).source, encoding="utf-8")
-        [handed_in] = find_submissions([str(path)])
-        [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=exercise))
-        return record
+        return grade_text(find_answer(exercise, name).source, Settings(exercise=exercise))
 
     return grade_answer
 

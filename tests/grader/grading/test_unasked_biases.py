@@ -1,20 +1,17 @@
 """A bias that nobody asked for costs what is said of it, and nothing else."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+    from tests.grader.conftest import GradeText
 
+PLAIN = BY_SLUG["self_attention_v2"]
 BIASES = [
     ("self_attention_v2", "bias_always_on", 0.9),
     ("causal_attention", "bias_always_on", 0.94),
@@ -25,20 +22,12 @@ BIASES = [
 ON_PARAMETERS = {"there_are_no_other_parameters", "the_biases_follow_the_option"}
 
 
-def grade(sandbox: "SandboxDriver", folder: Path, slug: str, source: str) -> SubmissionRecord:
-    path = folder / "ada.py"
-    path.write_text(source, encoding="utf-8")
-    [handed_in] = find_submissions([str(path)])
-    [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=BY_SLUG[slug]))
-    return record
-
-
 @pytest.mark.sampled(("slug", "name", "share"), BIASES, BIASES[:1])
 def test_it_costs_its_own_claims(
-    sandbox: "SandboxDriver", tmp_path: Path, slug: str, name: str, share: float
+    grade_text: "GradeText", slug: str, name: str, share: float
 ) -> None:
-    source = find_answer(BY_SLUG[slug], name).source
-    record = grade(sandbox, tmp_path, slug, source)
+    exercise = BY_SLUG[slug]
+    record = grade_text(find_answer(exercise, name).source, Settings(exercise=exercise))
     assert {p.name for p in record.properties if p.status == "failed"} <= ON_PARAMETERS
     assert record.score is not None
     assert record.max_score is not None
@@ -47,16 +36,16 @@ def test_it_costs_its_own_claims(
     assert "zero in all other checks" in note
 
 
-def test_what_else_is_wrong_fails_as_before(sandbox: "SandboxDriver", tmp_path: Path) -> None:
-    source = find_answer(BY_SLUG["self_attention_v2"], "bias_always_on").source
+def test_what_else_is_wrong_fails_as_before(grade_text: "GradeText") -> None:
+    source = find_answer(PLAIN, "bias_always_on").source
     assert "dim=-1" in source
-    record = grade(sandbox, tmp_path, "self_attention_v2", source.replace("dim=-1", "dim=0"))
+    record = grade_text(source.replace("dim=-1", "dim=0"), Settings(exercise=PLAIN))
     failed = {p.name for p in record.properties if p.status == "failed"}
     assert {"it_equals_the_equation", "the_biases_follow_the_option"} <= failed
     assert "softmax_over_queries" in [each.name for each in record.diagnosis]
 
 
-def test_one_that_is_asked_for_is_no_such_bias(sandbox: "SandboxDriver", tmp_path: Path) -> None:
-    source = find_answer(BY_SLUG["self_attention_v2"], "bias_ignored").source
-    record = grade(sandbox, tmp_path, "self_attention_v2", source)
+def test_one_that_is_asked_for_is_no_such_bias(grade_text: "GradeText") -> None:
+    source = find_answer(PLAIN, "bias_ignored").source
+    record = grade_text(source, Settings(exercise=PLAIN))
     assert not [note for note in record.notes if note.kind == "unasked_bias"]
