@@ -23,6 +23,12 @@ q, k, v = (
 """
 SCORES = "s = q @ k.mT / q.shape[-1] ** 0.5"
 CAUSAL = "s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf)"
+FUSED = "self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)"
+THIRDS = """
+q, k, v = (
+    t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)
+)
+"""
 OUT = "o = self.out((w @ v).transpose(1, 2).flatten(2))"
 
 
@@ -36,16 +42,15 @@ def make(
     project: str = PROJECT,
     scores: str = SCORES,
     mask: str = "",
+    softmax: str = "w = s.softmax(-1)",
     weights: str = "",
     out: str = OUT,
     result: str = "o",
     before: str = "",
 ) -> str:
     """The source of a class: multi-head self-attention, unless a part says otherwise."""
-    known = "self.heads = heads" if "heads" in takes.replace("=", ",").split(", ") else ""
-    body = "\n".join(
-        (f"inputs = ({inputs})", project, scores, mask, "w = s.softmax(-1)", weights, out)
-    )
+    known = "self.heads = heads" if "heads" in takes.replace("=", ", ").split(", ") else ""
+    body = "\n".join((f"inputs = ({inputs})", project, scores, mask, softmax, weights, out))
     return (
         HEAD
         + textwrap.dedent(before)
@@ -66,3 +71,10 @@ def must_bind(source: str, name: str = "Own") -> Binding:
     assert isinstance(found, Binding), "it is not bound"
     assert found.mistakes == () and not found.inexact, "it is bound, but not exactly"
     return found
+
+
+def mistaken(source: str, name: str = "Own") -> list[str]:
+    """The names of the mistakes that a class is bound with."""
+    found = bind_source(source, name)
+    assert isinstance(found, Binding), "it is not bound"
+    return [mistake.name for mistake in found.mistakes]

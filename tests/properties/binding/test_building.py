@@ -7,7 +7,7 @@ from headcheck.properties.binding.building import build_all
 from headcheck.properties.binding.constructors import iter_suggested
 from headcheck.properties.contracts.contract import CONSTANT, Contract
 from tests.forms.bank import open_class
-from tests.properties.binding.strangers import SEPARATE, bind_source, make, must_bind
+from tests.properties.binding.strangers import SEPARATE, bind_source, make, mistaken, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -96,9 +96,7 @@ def test_a_config_that_no_other_object_replaces_is_left_at_its_default(default: 
 def test_what_is_wrong_with_its_default_config_is_named() -> None:
     init = f"config = config or Settings()\n{SHAPED}{SEPARATE}"
     source = make(takes="config=None", init=init, scores="s = q @ k.mT", before=OWN_CONFIG)
-    found = bind_source(source)
-    assert isinstance(found, Binding)
-    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
+    assert mistaken(source) == ["no_scale"]
 
 
 @pytest.mark.parametrize("field", ["cap", "attn_logit_softcapping"])

@@ -4,17 +4,24 @@ from typing import Any
 
 import pytest
 
-from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.contracts.contract import Positions
 from headcheck.properties.terms.case import Case
-from tests.properties.binding.strangers import HEAD, bind_source, must_bind
+from tests.properties.binding.strangers import (
+    CAUSAL,
+    HEAD,
+    THIRDS,
+    bind_source,
+    make,
+    mistaken,
+    must_bind,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-COMMON = f"""
-{HEAD}
+COMMON = """
 def turn(t, base=1e4):
     rates = base ** -(torch.arange(0, t.shape[-1], 2, dtype=t.dtype) / t.shape[-1])
     angles = torch.outer(torch.arange(t.shape[-2], dtype=t.dtype), rates)
@@ -26,28 +33,20 @@ def weigh(s):
     hidden = torch.ones(s.shape[-2:], dtype=torch.bool).triu(1)
     return s.masked_fill(hidden, -torch.inf).softmax(-1)
 """
-PLAIN = f"""
-{COMMON}
-class Own(nn.Module):
-    def __init__(self, dim, heads, latent_dim, bias=False):
-        super().__init__()
-        self.heads = heads
-        self.ask, self.o_proj = nn.Linear(dim, dim, bias=bias), nn.Linear(dim, dim)
-        self.shrink = nn.Linear(dim, latent_dim, bias=bias)
-        self.one = nn.Linear(latent_dim, dim, bias=bias)
-        self.other = nn.Linear(latent_dim, dim, bias=bias)
-
-    def forward(self, x):
-        latents = self.shrink(x)
-        q, k, v = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for t in (self.ask(x), self.one(latents), self.other(latents))
-        )
-        w = weigh(q @ k.mT / q.shape[-1] ** 0.5)
-        return self.o_proj((w @ v).transpose(1, 2).flatten(2))
-"""
+PLAIN = make(
+    takes="dim, heads, latent_dim, bias=False",
+    init="self.ask, self.o_proj = nn.Linear(dim, dim, bias=bias), nn.Linear(dim, dim)\n"
+    "self.shrink = nn.Linear(dim, latent_dim, bias=bias)\n"
+    "self.one, self.other = (nn.Linear(latent_dim, dim, bias=bias) for _ in range(2))",
+    project="latents = self.shrink(x)\nq, k, v = (\n"
+    "    t.unflatten(-1, (self.heads, -1)).transpose(1, 2)\n"
+    "    for t in (self.ask(x), self.one(latents), self.other(latents))\n)",
+    softmax="w = weigh(s)",
+    out="o = self.o_proj((w @ v).transpose(1, 2).flatten(2))",
+    before=COMMON,
+)
 BESIDE = f"""
-{COMMON}
+{HEAD}{COMMON}
 class Own(nn.Module):
     def __init__(self, dim, n_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim):
         super().__init__()
@@ -126,9 +125,7 @@ WRONG = [
 
 @pytest.mark.sampled(("source", "right", "other", "mistake"), WRONG, WRONG[::2])
 def test_what_is_wrong_is_named(source: str, right: str, other: str, mistake: str) -> None:
-    found = bind_source(edit(source, right, other))
-    assert isinstance(found, Binding)
-    assert [each.name for each in found.mistakes] == [mistake]
+    assert mistaken(edit(source, right, other)) == [mistake]
 
 
 def test_a_norm_that_no_call_uses_is_not_left_out() -> None:
@@ -152,17 +149,11 @@ def test_latents_of_another_form_are_named() -> None:
 
 def test_a_width_that_is_called_latent_may_be_that_of_tokens() -> None:
     plain: dict[str, Any] = {"latent_dim": "d_out", "heads": "heads"}
-    source = f"""
-{COMMON}
-class Own(nn.Module):
-    def __init__(self, latent_dim, heads):
-        super().__init__()
-        self.heads, self.qkv = heads, nn.Linear(latent_dim, 3 * latent_dim)
-
-    def forward(self, x):
-        q, k, v = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)
-        )
-        return (weigh(q @ k.mT / q.shape[-1] ** 0.5) @ v).transpose(1, 2).flatten(2)
-"""
+    source = make(
+        takes="latent_dim, heads",
+        init="self.qkv = nn.Linear(latent_dim, 3 * latent_dim)",
+        project=THIRDS,
+        mask=CAUSAL,
+        out="o = (w @ v).transpose(1, 2).flatten(2)",
+    )
     assert {a.name: a.quantity for a in must_bind(source).contract.arguments} == plain

@@ -12,11 +12,9 @@ from headcheck.properties.binding.layouts import (
 )
 from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.subject import TensorInfo
-from tests.properties.binding.strangers import make, must_bind
+from tests.properties.binding.strangers import FUSED, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-FUSED = "self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)"
 
 
 def fused(split: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.contracts.contract import (
     Capability,
     Contract,
@@ -12,7 +12,7 @@ from headcheck.properties.contracts.contract import (
 )
 from headcheck.properties.contracts.parameter_mapping import Packing
 from headcheck.properties.terms.call_form import Polarity
-from tests.properties.binding.strangers import SEPARATE, bind_source, make, must_bind
+from tests.properties.binding.strangers import SEPARATE, bind_source, make, mistaken, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 C = Capability
@@ -94,9 +94,7 @@ def test_numbers_may_be_added_before_the_scale_but_not_instead_of_it() -> None:
     scaled = ADDED.replace("q @ k.mT / q.shape[-1] ** 0.5 + bias", "(q @ k.mT + bias) / 8 ** 0.5")
     scaled = scaled.replace("8", "q.shape[-1]")
     assert must_bind(make_window(scores=scaled)).contract.relative_scaled
-    found = bind_source(make_window(scores=ADDED.replace(" / q.shape[-1] ** 0.5", "")))
-    assert isinstance(found, Binding)
-    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
+    assert mistaken(make_window(scores=ADDED.replace(" / q.shape[-1] ** 0.5", ""))) == ["no_scale"]
 
 
 MISTAKES = {
@@ -114,9 +112,7 @@ MISTAKES = {
 @pytest.mark.whole
 @pytest.mark.parametrize("name", [*MISTAKES])
 def test_a_mistake_in_the_numbers_is_named(name: str) -> None:
-    found = bind_source(make_window(*MISTAKES[name]))
-    assert isinstance(found, Binding)
-    assert [mistake.name for mistake in found.mistakes] == [name]
+    assert mistaken(make_window(*MISTAKES[name])) == [name]
 
 
 @pytest.mark.parametrize("cut", ["(-1, n)", "(n, -1)"])

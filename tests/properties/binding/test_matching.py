@@ -19,19 +19,13 @@ from tests.properties.binding.strangers import (
     SEPARATE,
     bind_source,
     make,
+    mistaken,
     must_bind,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 GATED = OUT + "\no = o * torch.sigmoid(self.gate(x))"
-
-
-def mistaken(source: str) -> list[str]:
-    """The names of the mistakes that a class is bound with."""
-    found = bind_source(source)
-    assert isinstance(found, Binding), "it is not bound"
-    return [mistake.name for mistake in found.mistakes]
 
 
 # --------------------------------------------------------------------------------- exact
@@ -87,9 +81,7 @@ def test_a_number_that_is_no_parameter_is_a_scale_and_stays() -> None:
 
 
 def test_there_may_be_no_batch() -> None:
-    project = "assert x.dim() == 2\nx = x[None]\ninputs = (x, x, x)" + make().split(
-        "inputs = (x, x, x)"
-    )[1].split("s = q")[0].replace("\n        ", "\n")
+    project = "assert x.dim() == 2\nx = x[None]\ninputs = (x, x, x)" + PROJECT
     contract = must_bind(make(project=project, result="o[0]")).contract
     assert not contract.has(C.BATCH)
 

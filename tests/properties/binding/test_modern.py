@@ -7,7 +7,16 @@ from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.contracts.contract import Capability, Positions
 from headcheck.properties.contracts.implied_capabilities import IMPLIED
 from headcheck.properties.terms.case import Case
-from tests.properties.binding.strangers import CAUSAL, PROJECT, SCORES, bind_source, make
+from tests.properties.binding.strangers import (
+    CAUSAL,
+    FUSED,
+    PROJECT,
+    SCORES,
+    SEPARATE,
+    THIRDS,
+    bind_source,
+    make,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 C = Capability
@@ -150,8 +159,7 @@ def test_positions_that_lower_scores_are_found() -> None:
 def test_a_window_is_told_from_a_longest_length_by_what_it_hides(mask: str, quantity: str) -> None:
     source = make(
         takes="dim, heads, window",
-        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
-        "self.window = window",
+        init=SEPARATE + "\nself.window = window",
         mask=mask,
     )
     contract = find(source).contract
@@ -171,8 +179,7 @@ def test_a_window_of_another_width_is_not_accused_and_longer_inputs_are_not_judg
     """Whether so many tokens are seen with a token itself or besides it, no statement says."""
     source = make(
         takes="dim, heads, window",
-        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
-        "self.window = window",
+        init=SEPARATE + "\nself.window = window",
         mask=NEAR.replace("back >=", "back >"),
     )
     found = find(source)
@@ -184,10 +191,25 @@ def test_how_much_of_a_head_is_turned_is_all_of_it_where_an_argument_asks() -> N
     turned = "q, k = (torch.cat([turn(t[..., :self.n]), t[..., self.n:]], -1) for t in (q, k))"
     source = make(
         takes="dim, heads, rotary_pct, rotary_emb_base",
-        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
-        "self.n = int(rotary_pct * (dim // heads))",
+        init=SEPARATE + "\nself.n = int(rotary_pct * (dim // heads))",
         before=TURN.format(base="1e4", turned=HALVES),
         project=PROJECT + turned,
         mask=CAUSAL,
     )
     assert find(source).contract.positions is Positions.ROTARY
+
+
+LOCAL = make(
+    name="LocalAttention",
+    takes="dim, heads, window_size",
+    init=FUSED + "\nself.window = window_size",
+    project=THIRDS,
+    mask="at = torch.arange(x.shape[1])\nfar = (at[:, None] - at).abs() > self.window // 2\n"
+    "s = s.masked_fill(far, -torch.inf)",
+)
+
+
+def test_a_window_on_both_sides_is_not_judged() -> None:
+    found = bind_source(LOCAL, "LocalAttention")
+    assert isinstance(found, NotBound)
+    assert found.tried == "a window on both sides of a token: not judged"

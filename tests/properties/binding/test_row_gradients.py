@@ -8,6 +8,7 @@ from headcheck.properties.binding.explaining import find_explanation
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.contracts.contract import Contract
 from tests.forms.bank import Form, list_forms, open_class
+from tests.properties.binding.strangers import make
 
 RIGHT = list_forms("right")
 EXCHANGED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
@@ -40,29 +41,17 @@ def test_they_allow_what_a_right_class_computes_and_nothing_else(form: Form) -> 
             assert not any(each.allow(rename(contract, names), case) for each in known)
 
 
-SINGLE = """\
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.a, self.b, self.c, self.d = (nn.Linear(dim, dim) for _ in range(4))
-
-    def forward(self, x):
-        assert x.shape[1] > 1
-        c, a, b = (
-            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for layer in (self.c, self.a, self.b)
-        )
-        return self.d(((c @ a.mT / c.shape[-1] ** 0.5).softmax(-1) @ b).transpose(1, 2).flatten(2))
-"""
+SINGLE = make(
+    init="self.a, self.b, self.c, self.d = (nn.Linear(dim, dim) for _ in range(4))",
+    project="assert x.shape[1] > 1\nq, k, v = (\n"
+    "    layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)\n"
+    "    for layer in (self.c, self.a, self.b)\n)",
+    out="o = self.d((w @ v).transpose(1, 2).flatten(2))",
+)
 
 
 def test_a_class_that_refuses_a_token_alone_is_found_by_its_queries() -> None:
-    search, match = find_explanation(BindingSearch(*open_class(SINGLE, "Attention")))
+    search, match = find_explanation(BindingSearch(*open_class(SINGLE, "Own")))
     assert match is not None and (match.mistakes, match.inexact) == ((), False)
     read = search.probes[0].row_gradients
     assert read is not None and read.alone is None
@@ -73,10 +62,10 @@ def test_a_class_that_refuses_a_token_alone_is_found_by_its_queries() -> None:
 
 def test_detached_values_contradict_nothing() -> None:
     """What is detached is a mistake in gradients, which is told of a class that is recognised."""
-    detached = SINGLE.replace("softmax(-1) @ b)", "softmax(-1) @ b.detach())")
+    detached = SINGLE.replace("w @ v", "w @ v.detach()")
     detached = detached.replace("        assert x.shape[1] > 1\n", "")
     assert "detach" in detached and "assert" not in detached
-    search, match = find_explanation(BindingSearch(*open_class(detached, "Attention")))
+    search, match = find_explanation(BindingSearch(*open_class(detached, "Own")))
     assert match is not None and (match.mistakes, match.inexact) == ((), False)
     read = search.probes[0].row_gradients
     assert read is not None and read.alone is not None

@@ -12,9 +12,11 @@ from headcheck.properties.terms.call_form import MaskConvention, Polarity
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import (
     CAUSAL,
+    FUSED,
     OUT,
     PROJECT,
     SEPARATE,
+    THIRDS,
     bind_source,
     make,
     must_bind,
@@ -250,9 +252,7 @@ def test_scores_may_be_left_unscaled_if_the_class_says_so() -> None:
 
 
 def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() -> None:
-    project = "assert x.shape == memory.shape\n" + make().split("inputs = (x, x, x)")[1].split(
-        "s = q"
-    )[0].replace("\n        ", "\n")
+    project = "assert x.shape == memory.shape\n" + PROJECT
     source = make(call="x, memory", inputs="x, memory, memory", project=project)
     contract = must_bind(source).contract
     assert contract.call_form.inputs == ("query", "context")
@@ -262,11 +262,8 @@ def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() 
 def test_a_context_of_another_length_that_breaks_a_call_is_claimed_so_that_the_claim_fails() -> (
     None
 ):
-    project = make().split("inputs = (x, x, x)")[1].split("s = q")[0].replace("\n        ", "\n")
-    wrong = project.replace(
-        ".unflatten(-1, (self.heads, -1))", ".view(*x.shape[:2], self.heads, -1)"
-    )
-    assert wrong != project
+    wrong = PROJECT.replace("unflatten(-1, (self.heads, -1))", "view(*x.shape[:2], self.heads, -1)")
+    assert wrong != PROJECT
     contract = must_bind(make(call="x, memory", inputs="x, memory, memory", project=wrong)).contract
     assert contract.has(C.CROSS)
 
@@ -369,11 +366,7 @@ def test_what_is_called_causal_is_meant_to_hide_the_future() -> None:
 # -------------------------------------------------------------------------------- biases
 
 
-FUSED = "self.qkv = nn.Linear(dim, 3 * dim, bias={})\nself.out = nn.Linear(dim, dim)"
-THIRDS = (
-    "q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2)"
-    " for t in self.qkv(x).chunk(3, -1))"
-)
+BIASED = FUSED.replace("3 * dim)", "3 * dim, bias={})")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +379,7 @@ THIRDS = (
     ],
 )
 def test_an_option_of_biases_is_recognised(argument: str, given: str, known: bool) -> None:
-    source = make(takes=f"dim, heads, {argument}", init=FUSED.format(given), project=THIRDS)
+    source = make(takes=f"dim, heads, {argument}", init=BIASED.format(given), project=THIRDS)
     contract = must_bind(source).contract
     assert contract.has(C.BIAS_OPTION) is known
     stored = {name for mapping in contract.mappings for name in mapping.holds}
@@ -394,7 +387,7 @@ def test_an_option_of_biases_is_recognised(argument: str, given: str, known: boo
 
 
 def test_an_option_that_changes_more_than_biases_is_left_out() -> None:
-    init = FUSED.format("bias") + "\nself.gain = 2.0 if bias else 1.0"
+    init = BIASED.format("bias") + "\nself.gain = 2.0 if bias else 1.0"
     body = THIRDS + "\nv = v * self.gain"
     source = make(takes="dim, heads, bias=False", init=init, project=body)
     assert not must_bind(source).contract.has(C.BIAS_OPTION)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.contracts.contract import Capability, Norm, NormOver, Positions
 from headcheck.properties.parts.norms import LENGTH_ALONE
 from headcheck.properties.terms.case import Case, InputContent
-from tests.properties.binding.strangers import bind_source, must_bind
+from tests.properties.binding.strangers import bind_source, mistaken, must_bind
 from tests.properties.binding.today import make_today
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -104,9 +104,7 @@ def test_what_a_norm_adds_is_found(norm: str, epsilon: float) -> None:
 
 @pytest.mark.sampled("name", list(WRONG), list(WRONG)[::24])
 def test_a_wrong_class_is_bound_with_its_mistake(name: str) -> None:
-    found = bind_source(edit(WRONG[name]))
-    assert isinstance(found, Binding)
-    assert WRONG[name]["mistake"] in [each.name for each in found.mistakes]
+    assert WRONG[name]["mistake"] in mistaken(edit(WRONG[name]))
 
 
 @pytest.mark.whole
@@ -126,9 +124,7 @@ def test_a_faster_way_that_is_off_does_not_excuse_a_mistake() -> None:
     source = source.replace("self.heads,", "self.flash, self.heads,")
     source = source.replace("= heads,", "= flash, heads,")
     source = source.replace(" * self.width ** -0.5", " * (self.width ** -0.5 if self.flash else 1)")
-    found = bind_source(source)
-    assert isinstance(found, Binding)
-    assert [each.name for each in found.mistakes] == ["no_scale"]
+    assert mistaken(source) == ["no_scale"]
 
 
 def test_what_is_found_is_said() -> None:
