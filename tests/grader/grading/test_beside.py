@@ -1,6 +1,6 @@
 """Submissions that import files from beside them, from a folder to a record."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from headcheck.grader.sandbox.limits import Limits
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
 
+Grade = Callable[..., dict[str, SubmissionRecord]]
 MAIN = """
 from attention import attend
 def simplified_attention(x):
@@ -24,22 +25,25 @@ def simplified_attention(x):
 ATTEND = "import torch\ndef attend(x):\n    return torch.softmax(x @ x.transpose(-2, -1), -1) @ x\n"
 
 
-def grade(
-    sandbox: "SandboxDriver",
-    folder: Path,
-    files: Mapping[str, str],
-    path: str = "main.py",
-    limits: Limits | None = None,
-) -> dict[str, SubmissionRecord]:
-    """The records of what a path stands for, by file name."""
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    settings = Settings(exercise=BY_SLUG["simplified_attention"], limits=limits or Limits())
-    return {
-        str(found.path.relative_to(folder)): grade_file_or_raise(sandbox.server, found, settings)[0]
-        for found in find_submissions([str(folder / path)])
-    }
+@pytest.fixture
+def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+    """Gives the records of what a path stands for, by file name."""
+
+    def grade_files(
+        files: Mapping[str, str], path: str = "main.py", limits: Limits | None = None
+    ) -> dict[str, SubmissionRecord]:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        settings = Settings(BY_SLUG["simplified_attention"], limits=limits or Limits())
+        return {
+            str(each.path.relative_to(tmp_path)): grade_file_or_raise(
+                sandbox.server, each, settings
+            )[0]
+            for each in find_submissions([str(tmp_path / path)])
+        }
+
+    return grade_files
 
 
 def tell(record: SubmissionRecord) -> str:
@@ -50,33 +54,29 @@ def tell(record: SubmissionRecord) -> str:
 
 
 @pytest.mark.parametrize("statement", ["from attention import", "from .attention import"])
-def test_what_is_beside_the_file_counts(
-    statement: str, sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_what_is_beside_the_file_counts(statement: str, grade: Grade) -> None:
     main = MAIN.replace("from attention import", statement)
-    [record] = grade(sandbox, tmp_path, {"main.py": main, "attention.py": ATTEND}).values()
+    [record] = grade({"main.py": main, "attention.py": ATTEND}).values()
     assert (record.status, record.score) == ("passed", record.max_score), tell(record)
 
 
-def test_a_mistake_in_it_is_found_and_an_error_located(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_a_mistake_in_it_is_found_and_an_error_located(grade: Grade) -> None:
     wrong = ATTEND.replace("-1) @ x", "-2) @ x")
-    [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": wrong}).values()
+    [record] = grade({"main.py": MAIN, "attention.py": wrong}).values()
     assert record.status == "failed"
     broken = ATTEND.replace("torch.softmax", "torch.soft_max")
-    [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": broken}).values()
+    [record] = grade({"main.py": MAIN, "attention.py": broken}).values()
     assert record.status == "crashed"
     assert "has no attribute 'soft_max' (attention.py, line 3) (line 4)" in tell(record)
 
 
-def test_a_missing_file_is_told(sandbox: "SandboxDriver", tmp_path: Path) -> None:
-    [record] = grade(sandbox, tmp_path, {"main.py": MAIN}).values()
+def test_a_missing_file_is_told(grade: Grade) -> None:
+    [record] = grade({"main.py": MAIN}).values()
     told = "imports `attention`, which is not beside the file; hand it in together with it (line 2)"
     assert told in tell(record)
 
 
-def test_a_student_imports_nothing_of_another_s(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_a_student_imports_nothing_of_another_s(grade: Grade) -> None:
     files = {
         "ada/attention.py": ATTEND,
         "bob/main.py": MAIN,
@@ -84,7 +84,7 @@ def test_a_student_imports_nothing_of_another_s(sandbox: "SandboxDriver", tmp_pa
         "flat.py": MAIN,
         "attention.py": ATTEND,
     }
-    records = grade(sandbox, tmp_path, files, "")
+    records = grade(files, "")
     assert "`attention`, which is not beside the file" in tell(records["bob/main.py"])
     assert "imports from above the folder that was handed in" in tell(records["eve/main.py"])
     assert "`attention`; other files are not taken along here" in tell(records["flat.py"])
@@ -93,37 +93,35 @@ def test_a_student_imports_nothing_of_another_s(sandbox: "SandboxDriver", tmp_pa
 @pytest.mark.parametrize(
     "name", ["torch.py", "sitecustomize.py", "usercustomize.py", "grader/__init__.py", "msgspec.py"]
 )
-def test_no_file_beside_takes_the_place_of_ours(
-    name: str, sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_no_file_beside_takes_the_place_of_ours(name: str, grade: Grade) -> None:
     module = name.partition("/")[0].removesuffix(".py")
     unasked = "" if "customize" in module else f"import {module}\n"
     main = f"try:\n    import {module}\nexcept ImportError: pass\n{MAIN}"
     files = {"main.py": main, "attention.py": unasked + ATTEND, name: "import os\nos._exit(3)"}
-    [record] = grade(sandbox, tmp_path, files).values()
+    [record] = grade(files).values()
     assert record.status == "passed", tell(record)
 
 
-def test_a_huge_file_beside_is_not_taken(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_a_huge_file_beside_is_not_taken(grade: Grade) -> None:
     files = {"main.py": MAIN, "attention.py": "#" * 4000 + ATTEND}
-    [record] = grade(sandbox, tmp_path, files, limits=Limits(source=2000)).values()
+    [record] = grade(files, limits=Limits(source=2000)).values()
     assert "imports `attention`, but attention.py is too large, together with" in tell(record)
 
 
-def test_a_link_is_not_followed(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_a_link_is_not_followed(grade: Grade, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "secret.py").write_text(ATTEND)
     (tmp_path / "in/attention.py").symlink_to(tmp_path / "secret.py")
-    [record] = grade(sandbox, tmp_path, {"in/main.py": MAIN}, "in/main.py").values()
+    [record] = grade({"in/main.py": MAIN}, "in/main.py").values()
     assert "imports `attention`, but attention.py is a symbolic link" in tell(record)
 
 
-def test_it_is_there_again_in_every_process(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_it_is_there_again_in_every_process(grade: Grade) -> None:
     """A call that ends its process is followed by others in a fresh one."""
     dies = ATTEND.replace(
         "    return", "    import os\n    x.shape[0] > 6 and os._exit(1)\n    return"
     )
-    [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": dies}).values()
+    [record] = grade({"main.py": MAIN, "attention.py": dies}).values()
     statuses = {p.status for p in record.properties}
     assert {"passed", "crashed"} <= statuses
 
@@ -133,17 +131,17 @@ def test_it_is_there_again_in_every_process(sandbox: "SandboxDriver", tmp_path: 
 SLOW = "import time\ntime.sleep({seconds})\n" + ATTEND
 
 
-def test_a_slow_import_is_no_slow_call(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_a_slow_import_is_no_slow_call(grade: Grade) -> None:
     """It sleeps longer than a call and than all calls may."""
     limits = Limits(call_s=1.0, idle_s=0.5, endless_calls=1)
     files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=1.5)}
-    [record] = grade(sandbox, tmp_path, files, limits=limits).values()
+    [record] = grade(files, limits=limits).values()
     assert record.status == "passed", tell(record)
 
 
-def test_an_import_that_takes_too_long_is_named(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_an_import_that_takes_too_long_is_named(grade: Grade) -> None:
     files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=60)}
-    [record] = grade(sandbox, tmp_path, files, limits=Limits(import_s=1.5)).values()
+    [record] = grade(files, limits=Limits(import_s=1.5)).values()
     assert (record.status, record.score) == ("timed_out", 0)
     assert tell(record) == (
         "`simplified_attention` could not be loaded: importing `attention` took longer than 0.5 s; "
@@ -152,51 +150,35 @@ def test_an_import_that_takes_too_long_is_named(sandbox: "SandboxDriver", tmp_pa
     )
 
 
-def test_all_imports_of_a_file_share_one_budget(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_all_imports_of_a_file_share_one_budget(grade: Grade) -> None:
     slow = {f"slow{n}.py": "import time\ntime.sleep(0.4)" for n in range(5)}
     main = "".join(f"from slow{n} import *\n" for n in range(5)) + MAIN
     files = {"main.py": main, "attention.py": ATTEND, **slow}
-    [record] = grade(sandbox, tmp_path, files, limits=Limits(import_s=1.5)).values()
+    [record] = grade(files, limits=Limits(import_s=1.5)).values()
     assert record.status == "timed_out"
     assert "importing" in tell(record) and "took" in tell(record)
 
 
-def test_a_module_that_is_missing_is_told_before_what_follows(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_a_module_that_is_missing_is_told_before_what_follows(grade: Grade) -> None:
     main = (
         "import torch, timm\ndef simplified_attention(x):\n"
         "    return timm.x(x) if x.shape[0] > 99 else x\n"
     )
-    [record] = grade(sandbox, tmp_path, {"main.py": main}).values()
+    [record] = grade({"main.py": main}).values()
     told = "it imports `timm`, which is not installed here and not beside the file; leave the"
     assert f"hint      {told}" in tell(record)
     assert [note.message[: len(told)] for note in record.notes if note.kind == "import"] == [told]
 
 
-def test_a_missing_module_that_is_not_needed_costs_nothing(
-    sandbox: "SandboxDriver", tmp_path: Path
-) -> None:
+def test_a_missing_module_that_is_not_needed_costs_nothing(grade: Grade) -> None:
     main = f"import timm, wandb\nfrom transformers import x\n{MAIN}\nwandb.init()\n"
-    [record] = grade(sandbox, tmp_path, {"main.py": main, "attention.py": ATTEND}).values()
+    [record] = grade({"main.py": main, "attention.py": ATTEND}).values()
     assert record.status == "passed", tell(record)
     assert [note.kind for note in record.notes] == ["beside"]
 
 
-CLASSMATE = """
-import torch
-from torch import nn
-class SelfAttention_v2(nn.Module):
-    def __init__(self, d_in, d_out, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-    def forward(self, x):
-        scores = self.W_query(x) @ self.W_key(x).T
-        return torch.softmax(scores / self.W_key.out_features ** 0.5, -1) @ self.W_value(x)
-"""
-COPIED = Settings(exercise=BY_SLUG["self_attention_v2"])
+PLAIN = BY_SLUG["self_attention_v2"]
+CLASSMATE, COPIED = PLAIN.solution, Settings(exercise=PLAIN)
 COPYIST = """
 from torch import nn
 try:

@@ -1,14 +1,12 @@
 """Where headcheck itself fails, that costs a shortcut or an explanation, and never a verdict."""
 
 import logging
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import list_answers
-from headcheck.exercises.exercise import Exercise
 from headcheck.grader.batch import disk_cache, plan, replay, transcript
 from headcheck.grader.batch.recording import Recorder, record_queries
 from headcheck.grader.grading import diagnosis, evidence, explanation, open_mode
@@ -20,7 +18,11 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties.signatures.signature import Signature
 
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeAll
+
 EXERCISE = BY_SLUG["causal_attention"]
+ASKED = Settings(exercise=EXERCISE)
 WRONG = {a.name: a.source for a in list_answers(EXERCISE, "wrong")}["no_mask"]
 STAGES = {
     "diagnosed": (diagnosis, "diagnose_failures"),
@@ -31,15 +33,6 @@ STAGES = {
 }
 
 
-def grade(
-    server: ServerHandle, folder: Path, source: str, exercise: Exercise | None = EXERCISE
-) -> list[SubmissionRecord]:
-    path = folder / "ada.py"
-    path.write_text(source, encoding="utf-8")
-    [handed_in] = find_submissions([str(path)])
-    return grade_file_or_raise(server, handed_in, Settings(exercise=exercise))
-
-
 def list_verdicts(record: SubmissionRecord) -> list[tuple[str, str, float]]:
     return [(p.name, p.status, p.points) for p in record.properties]
 
@@ -47,7 +40,9 @@ def list_verdicts(record: SubmissionRecord) -> list[tuple[str, str, float]]:
 @pytest.fixture(scope="module")
 def whole(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> SubmissionRecord:
     """The record of the wrong answer if nothing fails."""
-    [record] = grade(server, tmp_path_factory.mktemp("whole"), WRONG)
+    path = tmp_path_factory.mktemp("whole") / "ada.py"
+    path.write_text(WRONG, encoding="utf-8")
+    [record] = grade_file_or_raise(server, find_submissions([str(path)])[0], ASKED)
     return record
 
 
@@ -57,29 +52,27 @@ def fail(*given: object, **named: object) -> Any:
 
 @pytest.mark.sampled("stage", STAGES, list(STAGES)[::3])
 def test_a_stage_of_explaining_costs_what_it_adds(
-    server: ServerHandle,
-    tmp_path: Path,
+    grade_all: "GradeAll",
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
     whole: SubmissionRecord,
 ) -> None:
     monkeypatch.setattr(*STAGES[stage], fail)
-    [record] = grade(server, tmp_path, WRONG)
+    [record] = grade_all(WRONG, ASKED)
     assert record.error is None and list_verdicts(record) == list_verdicts(whole)
     told = [note.message for note in record.notes if note.kind == "fault"]
     assert len(told) == 1 and "ZeroDivisionError" in told[0]
 
 
 def test_a_search_that_fails_leaves_the_first_case(
-    server: ServerHandle,
-    tmp_path: Path,
+    grade_all: "GradeAll",
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     whole: SubmissionRecord,
 ) -> None:
     monkeypatch.setattr(LiveChecker, "shrink", fail)
     with caplog.at_level(logging.WARNING):
-        [record] = grade(server, tmp_path, WRONG)
+        [record] = grade_all(WRONG, ASKED)
     assert list_verdicts(record) == list_verdicts(whole)
     assert "ZeroDivisionError" in caplog.text
 
@@ -89,8 +82,7 @@ RECORDING = [(Recorder, "record_property"), (transcript, "find_first_failure")]
 
 @pytest.mark.sampled("where", RECORDING, RECORDING[:1])
 def test_what_cannot_be_recorded_is_checked_live(
-    server: ServerHandle,
-    tmp_path: Path,
+    grade_all: "GradeAll",
     monkeypatch: pytest.MonkeyPatch,
     where: tuple[object, str],
     whole: SubmissionRecord,
@@ -98,7 +90,7 @@ def test_what_cannot_be_recorded_is_checked_live(
     plan._load_batch_plan.cache_clear()
     monkeypatch.setattr(disk_cache, "load_or_make", lambda key, properties, make: make())
     monkeypatch.setattr(*where, fail)
-    [record] = grade(server, tmp_path, WRONG)
+    [record] = grade_all(WRONG, ASKED)
     plan._load_batch_plan.cache_clear()
     assert list_verdicts(record) == list_verdicts(whole)
 
@@ -119,15 +111,15 @@ def test_a_property_that_fails_costs_no_other_its_recording(
 
 
 def test_a_replay_that_fails_leaves_every_case_open(
-    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: SubmissionRecord
+    grade_all: "GradeAll", monkeypatch: pytest.MonkeyPatch, whole: SubmissionRecord
 ) -> None:
     monkeypatch.setattr(replay.AnswerReplay, "get_context", fail)
-    [record] = grade(server, tmp_path, WRONG)
+    [record] = grade_all(WRONG, ASKED)
     assert list_verdicts(record) == list_verdicts(whole)
 
 
 def test_a_class_that_we_fail_at_costs_no_other_its_verdict(
-    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grade_all: "GradeAll", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = EXERCISE.contract.name
     source = EXERCISE.solution.replace(named, "First")
@@ -138,7 +130,7 @@ def test_a_class_that_we_fail_at_costs_no_other_its_verdict(
         return fail() if signature.name == "First" else recognise(reading, signature, settings)  # type: ignore[arg-type]
 
     monkeypatch.setattr(open_mode, "recognise", stumble)
-    [record] = grade(server, tmp_path, source, exercise=None)
+    [record] = grade_all(source)
     assert record.name == "Second" and record.status == "passed"
 
 
@@ -173,8 +165,8 @@ class Layer(nn.Module):
 
 @pytest.mark.whole
 def test_the_layers_of_a_block_are_not_mixed_with_those_of_its_attention(
-    server: ServerHandle, tmp_path: Path
+    grade_all: "GradeAll",
 ) -> None:
-    records = grade(server, tmp_path, BLOCK, exercise=None)
+    records = grade_all(BLOCK)
     assert [note for record in records for note in record.notes if note.kind == "fault"] == []
     assert ("Core", "passed") in [(record.name, record.status) for record in records]

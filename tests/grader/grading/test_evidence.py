@@ -186,39 +186,37 @@ def test_a_mask_that_was_handed_in_says_what_may_move() -> None:
     assert not all(all(row) for row in seen.may) and all(all(row) for row in seen.got)
 
 
+class Projected(nn.Module):
+    """An answer to `self_attention_v2` that returns its values."""
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.W_query, self.W_key, self.W_value = (
+            nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3)
+        )
+        self.calls, self.first = 0, torch.empty(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls, self.first = self.calls + 1, self.first if self.calls else x
+        value: Tensor = self.W_value(x)
+        return value
+
+
 def test_nondeterministic_answer_gives_no_evidence() -> None:
-    class Counting(nn.Module):
-        def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
-            super().__init__()
-            self.W_query, self.W_key, self.W_value = (
-                nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3)
-            )
-
+    class Counting(Projected):
         def forward(self, x: Tensor) -> Tensor:
-            value: Tensor = self.W_value(x)
-            self.calls = getattr(self, "calls", 0) + 1
-            return value * self.calls
+            return super().forward(x) * self.calls
 
-    assert (
-        measure_influence(context_of(of("self_attention_v2", {"SelfAttention_v2": Counting})))
-        is None
-    )
+    found = of("self_attention_v2", {"SelfAttention_v2": Counting})
+    assert measure_influence(context_of(found)) is None
 
 
 def test_what_is_no_number_neither_moves_nor_stays() -> None:
     """It is not said of NaN that it "did not move"."""
 
-    class Fussy(nn.Module):
-        def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
-            super().__init__()
-            self.W_query, self.W_key, self.W_value = (
-                nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3)
-            )
-            self.first: Tensor | None = None
-
+    class Fussy(Projected):
         def forward(self, x: Tensor) -> Tensor:
-            self.first = x if self.first is None else self.first
-            value: Tensor = self.W_value(x)
+            value = super().forward(x)
             return value if torch.equal(x, self.first) else value * torch.nan
 
     found = of("self_attention_v2", {"SelfAttention_v2": Fussy})

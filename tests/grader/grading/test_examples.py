@@ -91,13 +91,11 @@ class CausalAttention(Plain):
 
 
 def test_what_is_not_explained_is_shrunk(grade: Grade) -> None:
-    solution = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
-    record = grade(SLUG, solution.replace("CausalAttention", "Plain") + UNNAMED)
+    source = BY_SLUG[SLUG].solution.replace("CausalAttention", "Plain") + UNNAMED
+    record = grade(SLUG, source)
     failed = list_failed(record)
     assert failed and not record.diagnosis and not any(p.follows for p in failed)
-    everything = grade(
-        SLUG, solution.replace("CausalAttention", "Plain") + UNNAMED, all_examples=True
-    )
+    everything = grade(SLUG, source, all_examples=True)
     assert [p.message for p in failed] == [p.message for p in list_failed(everything)]
 
 

@@ -3,30 +3,25 @@
 import ast
 import itertools
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise
-from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import SourceCell, SubmissionSource, read_source
 from headcheck.grader.reading.edits import apply_edit, prepend, replace_node
-from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
 from headcheck.grader.report.points import score_again
 from headcheck.grader.report.records import PropertyRecord, RepairRecord, SubmissionRecord
 from headcheck.grader.report.render.outcome import describe_outcome
 from headcheck.grader.report.render.overview import ClassResult, group_endings, group_mistakes
 from headcheck.grader.report.render.sentences import describe_properties
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.worker.slips import list_slips
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+    from tests.grader.conftest import GradeNotebook, GradeText
 
 EXERCISE = BY_SLUG["self_attention_v2"]
 ASKED = Settings(exercise=EXERCISE)
@@ -154,11 +149,9 @@ def test_a_loop_that_an_edit_would_make_endless_ends(
     assert record.status == "crashed"
 
 
-def test_a_notebook_is_told_the_cell(server: ServerHandle, tmp_path: Path) -> None:
-    cells = [nbformat.v4.new_code_cell(each) for each in slip("attribute").split("\n\n\n")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "ada.ipynb")
-    [submission] = find_submissions([str(tmp_path / "ada.ipynb")])
-    [record] = grade_file_or_raise(server, submission, Settings(exercise=EXERCISE))
+def test_a_notebook_is_told_the_cell(grade_notebook: "GradeNotebook") -> None:
+    cells = slip("attribute").split("\n\n\n")
+    [record] = grade_notebook(*cells, slug=EXERCISE.slug).values()
     assert record.repair is not None
     assert (record.repair.cell, record.repair.line) == (2, 10)
     assert (record.repair.before, record.repair.after) == ("self.W_keys", "self.W_key")

@@ -1,6 +1,7 @@
 """The search after the fixed cases: what it finds, what it leaves alone, how it ends."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -55,7 +56,9 @@ from headcheck.properties.violations.violation import (
     Violation,
     ViolationKind,
 )
-from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import GradeText, SandboxDriver
+
+Grade = Callable[..., SubmissionRecord]
 
 EXERCISE = BY_SLUG["causal_attention"]
 SIMPLIFIED = BY_SLUG["simplified_attention"]
@@ -76,26 +79,23 @@ FEW = 12
 """cases, where it does not matter what they find"""
 
 
-def grade(
-    sandbox: SandboxDriver, folder: Path, source: str, limit: str | None, **settings: Any
-) -> SubmissionRecord:
-    path = folder / "ada.py"
-    path.write_text(source)
-    chosen = Settings(
-        exercise=SIMPLIFIED, search=None if limit is None else parse_search(limit), **settings
-    )
-    [found] = find_submissions([str(path)])
-    [record] = grade_file_or_raise(sandbox.server, found, chosen)
-    return replace(record, seconds=0)
+@pytest.fixture
+def grade(grade_text: GradeText) -> Grade:
+    """Grades an answer with a search after the fixed cases."""
+
+    def grade_answer(source: str, limit: str | None, **settings: Any) -> SubmissionRecord:
+        found = None if limit is None else parse_search(limit)
+        record = grade_text(source, Settings(SIMPLIFIED, search=found, **settings))
+        return replace(record, seconds=0)
+
+    return grade_answer
 
 
 # ----------------------------------------------------------------------------- in a sandbox
 
 
-def test_a_right_answer_passes_and_says_how_many_cases_were_tried(
-    sandbox: SandboxDriver, tmp_path: Path
-) -> None:
-    record = grade(sandbox, tmp_path, RIGHT, f"{FEW}")
+def test_a_right_answer_passes_and_says_how_many_cases_were_tried(grade: Grade) -> None:
+    record = grade(RIGHT, f"{FEW}")
     assert record.status == "passed"
     assert record.search == SearchRecord(FEW)
     shown = text.render(build_report([record]))
@@ -103,11 +103,9 @@ def test_a_right_answer_passes_and_says_how_many_cases_were_tried(
     assert f"{FEW} generated cases" in html.render_fragment(record)
 
 
-def test_a_fault_beyond_the_sizes_of_the_bank_is_found_shrunk_and_reported(
-    sandbox: SandboxDriver, tmp_path: Path
-) -> None:
-    assert grade(sandbox, tmp_path, LONG_IS_WRONG, None).status == "passed"
-    record = grade(sandbox, tmp_path, LONG_IS_WRONG, "60")
+def test_a_fault_beyond_the_sizes_of_the_bank_is_found_shrunk_and_reported(grade: Grade) -> None:
+    assert grade(LONG_IS_WRONG, None).status == "passed"
+    record = grade(LONG_IS_WRONG, "60")
     assert record.status == "failed"
     assert record.search is not None and "it_equals_the_equation" in record.search.found
     broken = next(p for p in record.properties if p.name == "it_equals_the_equation")
@@ -137,26 +135,24 @@ def test_the_report_depends_on_seed_and_number_alone(
     assert graded(1, 5)[0] != one[0]
 
 
-def test_seconds_are_kept(sandbox: SandboxDriver, tmp_path: Path) -> None:
+def test_seconds_are_kept(grade: Grade) -> None:
     before = time.monotonic()
-    record = grade(sandbox, tmp_path, RIGHT, "1.5s")
+    record = grade(RIGHT, "1.5s")
     assert record.status == "passed"
     assert record.search is not None and record.search.cases > 5
     assert time.monotonic() - before < 30
 
 
-def test_what_takes_too_long_ends_the_search_and_costs_nothing(
-    sandbox: SandboxDriver, tmp_path: Path
-) -> None:
-    record = grade(sandbox, tmp_path, LONG_SLEEPS, "60", limits=Limits(call_s=0.5, idle_s=1))
+def test_what_takes_too_long_ends_the_search_and_costs_nothing(grade: Grade) -> None:
+    record = grade(LONG_SLEEPS, "60", limits=Limits(call_s=0.5, idle_s=1))
     assert record.status == "passed"
     assert record.search is not None
     assert record.search.cases < 60 and record.search.stopped
     assert "The search on generated cases ended early: " in text.render(build_report([record]))
 
 
-def test_an_exception_on_a_generated_case_is_a_find(sandbox: SandboxDriver, tmp_path: Path) -> None:
-    record = grade(sandbox, tmp_path, LONG_RAISES, "60")
+def test_an_exception_on_a_generated_case_is_a_find(grade: Grade) -> None:
+    record = grade(LONG_RAISES, "60")
     assert record.status == "crashed"
     broken = next(p for p in record.properties if p.name == "it_equals_the_equation")
     assert "ValueError: too long" in broken.message

@@ -119,22 +119,9 @@ def test_verdicts_do_not_depend_on_pictures(
     assert [p.message for p in with_pictures.properties] == [p.message for p in without.properties]
 
 
-STUCK = """
-import torch
-from torch import nn
-
-class CausalAttention(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-
-    def forward(self, x):
-        while x.shape[1] > 1:
-            pass
-        return self.W_value(x)
-"""
+STUCK = SOLUTION.replace(
+    "        tokens = x.shape[1]\n", "        while x.shape[1] > 1:\n            pass\n"
+)
 
 
 def test_hanging_call_is_not_repeated(grade_notebook: "GradeNotebook") -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.cases.small_cases import is_large, make_smaller
@@ -70,29 +71,14 @@ def test_what_there_was_no_time_for_earns_nothing(grade_notebook: "GradeNotebook
     assert "took more than 3 s in all" in unasked.message
 
 
-SLOW_CALLS = """
-    import time
-    import torch
-    from torch import nn
-    class CausalAttention(nn.Module):
-        def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-            super().__init__()
-            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.dropout = nn.Dropout(dropout)
-        def forward(self, x):
-            until = time.process_time() + 0.04
-            while time.process_time() < until: pass
-            queries, keys = self.W_query(x), self.W_key(x)
-            scores = queries @ keys.transpose(1, 2) / keys.shape[-1] ** 0.5
-            future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
-            weights = torch.softmax(scores.masked_fill(future, -torch.inf), dim=-1)
-            return self.dropout(weights) @ self.W_value(x)
-"""
+SLOW_CALLS = "import time\n" + BY_SLUG["causal_attention"].solution.replace(
+    "        tokens = x.shape[1]\n",
+    "        tokens, until = x.shape[1], time.process_time() + 0.04\n"
+    "        while time.process_time() < until: pass\n",
+)
 TRIPLED = """x = x * 1.0
-            if x.requires_grad: x.register_hook(lambda gradient: 3 * gradient)
-            queries, keys ="""
+        if x.requires_grad: x.register_hook(lambda gradient: 3 * gradient)
+        queries: torch.Tensor ="""
 LITTLE = Limits(call_s=1, total_s=12, cpu_s=6)
 """the limits for calls of 0.04 s that the usual ones are for calls of 0.4 s"""
 
@@ -106,7 +92,7 @@ def test_many_slow_calls_are_not_an_endless_one(grade_notebook: "GradeNotebook")
 
 
 def test_time_that_is_used_up_hides_no_wrong_gradients(grade_notebook: "GradeNotebook") -> None:
-    wrong = SLOW_CALLS.replace("queries, keys =", TRIPLED)
+    wrong = SLOW_CALLS.replace("queries: torch.Tensor =", TRIPLED)
     [record] = grade_notebook(wrong, limits=LITTLE).values()
     of_input = next(p for p in record.properties if p.name == "the_gradient_of_the_input_is_right")
     assert of_input.status == "failed" and of_input.points == 0
