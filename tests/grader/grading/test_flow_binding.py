@@ -11,17 +11,11 @@ from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.subject import Subject
 from tests.forms.bank import Form, list_forms, open_class
-from tests.properties.binding.strangers import SEPARATE, make
+from tests.properties.binding.strangers import FUSED, PROJECT, SEPARATE, THIRDS, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 RIGHT, OTHER = list_forms("right"), list_forms("other")
-NORMED = """
-q, k, v = (
-    layer(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-    for layer, tokens in zip((self.q, self.k, self.v), inputs)
-)
-"""
 GATED = SEPARATE + "\nself.gate = nn.Linear(dim, heads)"
 WRONG = {
     "gates_of_other_tokens": make(
@@ -29,9 +23,9 @@ WRONG = {
         out="g = self.gate(x).sigmoid().reshape(len(x), self.heads, -1, 1)\n"
         "o = self.out((w @ v * g).transpose(1, 2).flatten(2))",
     ),
-    "keys_of_two_layers": make(project=NORMED + "k = k + self.q(x).unflatten(-1, (self.heads, -1))"
+    "keys_of_two_layers": make(project=PROJECT + "k = k + self.q(x).unflatten(-1, (self.heads, -1))"
                                ".transpose(1, 2)"),
-    "values_of_the_next_token": make(project=NORMED + "v = v.roll(1, 2) * 0.5"),
+    "values_of_the_next_token": make(project=PROJECT + "v = v.roll(1, 2) * 0.5"),
     "weights_of_pairs": make(weights="w = (w + w.roll(1, 1)) / 2"),
 }  # fmt: skip
 """classes that are wrong in ways that no named mistake describes"""
@@ -41,8 +35,7 @@ KINDS = {
         out="o = self.out((q.softmax(-1) @ (k.softmax(-2).mT @ v)).transpose(1, 2).flatten(2))",
     ),
     "scores_mixed_by_a_layer": make(
-        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
-        "self.mix = nn.Linear(heads, heads)",
+        init=SEPARATE + "\nself.mix = nn.Linear(heads, heads)",
         mask="s = self.mix(s.transpose(1, -1)).transpose(1, -1)",
     ),
     "a_bias_of_distances": make(
@@ -55,7 +48,7 @@ KINDS = {
     ),
     "a_gate_on_values": make(
         init=GATED,
-        project=NORMED + "v = v * self.gate(x).sigmoid().reshape(len(x), self.heads, -1, 1)",
+        project=PROJECT + "v = v * self.gate(x).sigmoid().reshape(len(x), self.heads, -1, 1)",
     ),
     "a_gate_after_the_output_layer": make(
         init=GATED.replace("dim, heads)", "dim, dim)"),
@@ -120,20 +113,12 @@ def test_a_class_that_does_anything_else_is_not_read(name: str) -> None:
     assert match_by_flow(call(subject, signature)) is None
 
 
-FUSED = """
-q, k, v = (
-    part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.NAME(x).chunk(3, -1)
-)
-k = k + q.roll(1, 2)
-"""
-
-
 @pytest.mark.parametrize(("name", "read_as"), [("qkv", ("W_q", "W_k", "W_v")), ("packed", None)])
 def test_the_order_in_a_fused_layer_is_not_guessed(
     name: str, read_as: tuple[str, ...] | None
 ) -> None:
-    init = f"self.{name}, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)"
-    source = make(init=init, project=FUSED.replace("NAME", name))
+    parts = {"init": FUSED, "project": THIRDS + "k = k + q.roll(1, 2)"}
+    source = make(**parts).replace("self.qkv", f"self.{name}")
     found = match_by_flow(call(*open_class(source, "Own")))
     held = {m.path: m.holds for m in found.contract.mappings} if found is not None else {}
     assert held.get(f"{name}.weight") == read_as

@@ -13,6 +13,7 @@ from headcheck.properties.binding.model_calls import call_model
 from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.binding.ways import MAX_STEPS
 from tests.forms.bank import open_class
+from tests.properties.binding.strangers import CAUSAL, FUSED, THIRDS, make
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeAll
@@ -24,21 +25,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 """
-OWN = """
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-
-    def forward(self, x):
-        q, k, v = self.qkv(x).chunk(3, -1)
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
-        scores = q @ k.mT / q.shape[-1] ** 0.5
-        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        weights = scores.masked_fill(later, float("-inf")).softmax(-1)
-        return self.out((weights @ v).transpose(1, 2).flatten(2))
-"""
+OWN = make(name="Attention", init=FUSED, project=THIRDS, mask=CAUSAL)
 BLOCK = """
 class Block(nn.Module):
     def __init__(self, dim, heads):
@@ -95,6 +82,10 @@ class Model(nn.Module):
 """
 
 
+ALONG_THE_BATCH = MODEL.format(result="self.head(x.mean(1))").replace(
+    "self.places(torch.arange(ids.shape[1]))", "self.places(torch.arange(len(ids)))[:, None]"
+)
+"""a model of which the places are counted along the batch"""
 MASKED = OF_TORCH.format(option=", batch_first=True", step="").replace(
     "forward(self, x)", "forward(self, x, pad)"
 )
@@ -135,16 +126,7 @@ def describe(source: str) -> dict[str, LayerCode]:
         (MASKED.replace("attn_mask=hidden", "key_padding_mask=pad"), "Layer"),
         (OF_TORCH.format(option=", batch_first=True", step=CAUSAL.format("triu(1)")), "Layer"),
     ],
-    ids=[
-        "pre-norm",
-        "post-norm",
-        "stack",
-        "model",
-        "classifier",
-        "of torch",
-        "masked",
-        "of torch, causal",
-    ],
+    ids=["pre-norm", "post-norm", "stack", "model", "classifier", "of torch", "masked", "causal"],
 )
 def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
     layer = observe(source, name)
@@ -169,18 +151,12 @@ def test_a_right_layer_breaks_nothing(source: str, name: str) -> None:
             "sequences_do_not_mix", "it changes with the others, or with its place",
         ),
         (
-            OWN + MODEL.format(result="self.head(x.mean(1))").replace(
-                "self.places(torch.arange(ids.shape[1]))",
-                "self.places(torch.arange(len(ids)))[:, None]",
-            ),
-            "Model", "sequences_do_not_mix", "it changes with the others, or with its place",
+            OWN + ALONG_THE_BATCH, "Model",
+            "sequences_do_not_mix", "it changes with the others, or with its place",
         ),
         (
-            OWN + MODEL.format(result="self.head(x.mean(1))").replace(
-                "num_layers=2", "num_layers=2, num_classes=2"
-            ).replace("nn.Linear(dim, vocab_size)", "nn.Linear(dim, num_classes)").replace(
-                "self.places(torch.arange(ids.shape[1]))",
-                "self.places(torch.arange(len(ids)))[:, None]",
+            OWN + ALONG_THE_BATCH.replace("num_layers=2", "num_layers=2, num_classes=2").replace(
+                "nn.Linear(dim, vocab_size)", "nn.Linear(dim, num_classes)"
             ),
             "Model", "sequences_do_not_mix", "it changes with the others, or with its place",
         ),
@@ -254,12 +230,14 @@ def test_what_may_be_read_by_another_name_is_not_unread(use: str) -> None:
 
 
 def test_a_layer_has_a_record_beside_its_attention(grade_all: "GradeAll") -> None:
-    attention, block = grade_all(HEAD + OWN + BLOCK.format(step="return x + self.mlp(x)"))
+    source = HEAD + OWN + BLOCK.format(step="return x + self.mlp(x)")
+    attention, block = grade_all(source)
     assert (attention.status, block.name) == ("passed", "Block")
     assert (block.status, block.max_score) == ("failed", 10)
     assert "nothing reads `norm2`" in block.properties[0].message
     assert block.place is not None
-    assert [each.line for each in block.place.lines] == [24]
+    [told] = block.place.lines
+    assert "self.norm1, self.norm2 =" in source.splitlines()[told.line - 1]
     assert block.notes[0].message == (
         "judged as a layer around `Attention`, by what holds for every layer"
     )
@@ -315,10 +293,14 @@ class Core(nn.Module):
     def forward(self, q, k, v):
         return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
 """
-    source = OWN.replace("self.heads = heads", "self.heads, self.core = heads, Core()")
-    cut = source.index("        scores ="), source.index("        return")
-    wrong = source[: cut[0]] + "        x = self.core(q, k, v.flip(1))\n        return self.out("
-    wrong += "x.transpose(1, 2).flatten(2).sin())\n"
+    wrong = make(
+        name="Attention",
+        init=FUSED + "\nself.core = Core()",
+        project=THIRDS,
+        scores="y = self.core(q, k, v.flip(1))",
+        softmax="",
+        out="o = self.out(y.transpose(1, 2).flatten(2).sin())",
+    )
     records = {record.name: record for record in grade_all(HEAD + core + wrong)}
     assert records["Core"].status == "passed"
     assert records["Attention"].status == "failed"

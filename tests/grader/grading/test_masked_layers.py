@@ -6,26 +6,17 @@ import pytest
 
 from headcheck.grader.grading.masked_layers import MASKED
 from tests.grader.grading.test_layers import HEAD, observe
+from tests.properties.binding.strangers import FUSED, SCORES, THIRDS, make
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeAll
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+ADDING = make(
+    name="Attention", init=FUSED, call="x, added", project=THIRDS, scores=f"{SCORES} + added"
+)
 MODEL = '''
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-
-    def forward(self, x, added):
-        q, k, v = self.qkv(x).chunk(3, -1)
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
-        weights = (q @ k.mT / q.shape[-1] ** 0.5 + added).softmax(-1)
-        return self.out((weights @ v).transpose(1, 2).flatten(2))
-
-
 class Model(nn.Module):
     """{said}"""
 
@@ -81,13 +72,13 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", RIGHT)
 def test_masks_that_hide_their_tokens_are_right(kind: str) -> None:
-    layer = observe(MODEL.format(**OF_TOKENS | RIGHT[kind]), "Model")
+    layer = observe(ADDING + MODEL.format(**OF_TOKENS | RIGHT[kind]), "Model")
     assert layer.breaches == () and MASKED in layer.claims
 
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_masks_that_hide_nothing_are_told(kind: str) -> None:
-    [breach] = observe(MODEL.format(**OF_TOKENS | WRONG[kind]), "Model").breaches
+    [breach] = observe(ADDING + MODEL.format(**OF_TOKENS | WRONG[kind]), "Model").breaches
     assert breach.claim is MASKED
     assert breach.got == "it changes them, with each kind of mask that `attention_mask` takes"
 
@@ -95,7 +86,7 @@ def test_masks_that_hide_nothing_are_told(kind: str) -> None:
 def test_a_layer_without_a_mask_is_not_asked() -> None:
     plain = MODEL.replace("x, attention_mask=None", "x").replace("if attention_mask is None:", "")
     plain = plain.replace("            attention_mask =", "        attention_mask =")
-    assert MASKED not in observe(plain.format(**OF_TOKENS), "Model").claims
+    assert MASKED not in observe(ADDING + plain.format(**OF_TOKENS), "Model").claims
 
 
 RESAMPLER = """

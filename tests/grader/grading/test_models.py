@@ -3,6 +3,7 @@
 import pytest
 
 from tests.grader.grading.test_layers import OWN, observe
+from tests.properties.binding.strangers import CAUSAL, FUSED, THIRDS, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -41,25 +42,17 @@ def test_images_have_the_side_that_an_argument_says_or_a_usual_one(side: int) ->
         assert observe(fixed, "Vision").attends
 
 
-CACHED = """
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-
-    def forward(self, x, past=None):
-        q, k, v = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)
-        )
-        if past is not None:
-            k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
-        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(
-            later.triu(1 + k.shape[2] - q.shape[2]), float("-inf")
-        )
-        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
-
+CACHING = make(
+    name="Attention",
+    init=FUSED,
+    call="x, past=None",
+    project=THIRDS + "if past is not None:\n"
+    "    k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)",
+    mask=CAUSAL.replace("triu(1)", "triu(1 + k.shape[2] - q.shape[2])"),
+    result="o, (k, v)",
+)
+CACHED = f"""
+{CACHING}
 
 class Model(nn.Module):
     def __init__(self, vocab_size, dim, heads, max_len):
@@ -99,7 +92,7 @@ def test_calls_of_a_model_with_a_cache_continue(old: str, new: str, broken: list
     source = CACHED.replace(old, new)
     assert source != CACHED or old == new
     if "past == ()" in source:  # then None is for calls that keep nothing
-        source = source.replace(".flatten(2)), (k, v)", ".flatten(2)), past and (k, v)")
+        source = source.replace("return o, (k, v)", "return o, past and (k, v)")
         source = source.replace("0 if past is None else", "0 if not past else")
     layer = observe(source, "Model")
     assert [each.claim.name for each in layer.breaches] == broken

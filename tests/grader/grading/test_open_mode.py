@@ -1,12 +1,11 @@
 """A class that answers no exercise by its name is judged as what it computes, end to end."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.audit.matrix import load_answers
+from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.infer import OPEN
 from headcheck.grader.grading.open_mode import adapt_contract
 from headcheck.properties.contracts.contract import Capability as C
@@ -21,10 +20,6 @@ from tests.grader.grading.open_classes import (
     broken,
     told,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 # ------------------------------------------------------------------------ as what it is
 
@@ -112,11 +107,7 @@ def needs_what_it_lacks(name: str) -> bool:
 
 @pytest.mark.whole
 def test_by_an_exercise_biases_that_are_missing_are_said_to_be(grade: Grade) -> None:
-    [answer] = [
-        each
-        for each in load_answers(BY_SLUG["masked_multi_head"])
-        if each.name == "layers_without_bias"
-    ]
+    answer = find_answer(BY_SLUG["masked_multi_head"], "layers_without_bias")
     record = grade(answer.source, slug="masked_multi_head")["MultiHeadAttention"]
     assert set(broken(record)) == {
         "there_are_no_other_parameters",
@@ -196,11 +187,8 @@ def test_in_its_own_terms_an_answer_must_return_what_the_statement_says(
 
 def make_square(name: str) -> str:
     """A class whose output layer breaks it where tokens are not as wide as its output."""
-    source = (BY_SLUG["multi_head_attention"].folder / "solution.py").read_text(encoding="utf-8")
-    right, wrong = (
-        "self.out_proj = nn.Linear(d_out, d_out)",
-        "self.out_proj = nn.Linear(d_in, d_out)",
-    )
+    right, wrong = "out_proj = nn.Linear(d_out, d_out)", "out_proj = nn.Linear(d_in, d_out)"
+    source = BY_SLUG["multi_head_attention"].solution
     assert right in source
     return source.replace(right, wrong).replace("class MultiHeadAttention", f"class {name}")
 
@@ -257,7 +245,7 @@ def test_a_field_of_a_config_in_the_same_file_is_no_mistake(grade: Grade) -> Non
 
 
 def test_what_returns_fewer_tokens_than_it_gets_is_not_accused(grade: Grade) -> None:
-    source = STRANGE.replace("tokens.shape", "tokens.shape").replace(
+    source = STRANGE.replace(
         "transpose(1, 2).reshape(b, t, w))", "transpose(1, 2).reshape(b, t, w))[:, :1]"
     )
     [record] = grade(source).values()

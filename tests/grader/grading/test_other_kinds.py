@@ -4,33 +4,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.properties.binding.strangers import CAUSAL, SEPARATE, make
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-RELATIVE = """\
-import torch
-from torch import nn
-
-
-class RelativeAttention(nn.Module):
-    def __init__(self, d_model, num_heads, clip=3):
-        super().__init__()
-        self.num_heads, self.clip = num_heads, clip
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-        self.rel_pos_keys = nn.Embedding(2 * clip + 1, d_model // num_heads)
-
-    def forward(self, x):
-        q, k, v = (
-            layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        places = torch.arange(x.shape[1])
-        far = (places - places[:, None]).clamp(-self.clip, self.clip) + self.clip
-        scores = q @ k.mT + torch.einsum("bhqd,qkd->bhqk", q, self.rel_pos_keys(far))
-        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
-        weights = (scores / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf).softmax(-1)
-        return self.o((weights @ v).transpose(1, 2).flatten(2))
-"""
+RELATIVE = make(
+    name="RelativeAttention",
+    takes="dim, heads, clip=3",
+    init=SEPARATE + "\nself.clip = clip\n"
+    "self.rel_pos_keys = nn.Embedding(2 * clip + 1, dim // heads)",
+    scores="places = torch.arange(x.shape[1])\n"
+    "far = (places - places[:, None]).clamp(-self.clip, self.clip) + self.clip\n"
+    "s = q @ k.mT + torch.einsum('bhqd,qkd->bhqk', q, self.rel_pos_keys(far))\n"
+    "s = s / q.shape[-1] ** 0.5",
+    mask=CAUSAL,
+)
 SAID = "attention with a vector for each distance: judged by what holds for every layer, not by"
 WRONG = {
     "vectors of places that depend on the length": (
@@ -40,8 +29,8 @@ WRONG = {
     ),
     "a layer that nothing reads": ("(self.q, self.k, self.v)", "(self.q, self.k, self.k)", None),
     "heads of all sequences in one": (
-        "(weights @ v)",
-        "(weights @ v.mean(0, keepdim=True))",
+        "(w @ v)",
+        "(w @ v.mean(0, keepdim=True))",
         "sequences_do_not_mix",
     ),
 }

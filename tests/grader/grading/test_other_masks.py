@@ -4,43 +4,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.properties.binding.strangers import FUSED, THIRDS, make
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-CLASS = """\
-import math
-import torch
-from torch import nn
-
-
-class Blend(nn.Module):
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.h, self.d = num_heads, embed_dim // num_heads
-        self.q_proj = nn.Linear(embed_dim, embed_dim)
-        self.k_proj = nn.Linear(embed_dim, embed_dim)
-        self.v_proj = nn.Linear(embed_dim, embed_dim)
-        self.out_proj = nn.Linear(embed_dim, embed_dim)
-
-    def forward(self, query, key, value, key_padding_mask=None, attn_mask=None):
-        b, t, c = query.shape
-        q = self.q_proj(query).view(b, t, self.h, self.d).transpose(1, 2)
-        k = self.k_proj(key).view(b, -1, self.h, self.d).transpose(1, 2)
-        v = self.v_proj(value).view(b, -1, self.h, self.d).transpose(1, 2)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d)
-        if attn_mask is not None:
-            scores = scores.masked_fill(attn_mask, float("-inf"))
-        if key_padding_mask is not None:
-            scores = scores.masked_fill(key_padding_mask[:, None, None, :], float("-inf"))
-        out = torch.softmax(scores, dim=-1) @ v
-        return self.out_proj(out.transpose(1, 2).reshape(b, t, c))
+MASKED = "masked_fill(attn_mask, float('-inf'))"
+FIRST = f"if attn_mask is not None:\n    s = s.{MASKED}"
+SECOND = """
+if key_padding_mask is not None:
+    s = s.masked_fill(key_padding_mask[:, None, None, :], float('-inf'))
 """
-MASKED = 'masked_fill(attn_mask, float("-inf"))'
-ONE_MASK = CLASS.replace("key_padding_mask=None, ", "").replace(
-    "        if key_padding_mask is not None:\n"
-    '            scores = scores.masked_fill(key_padding_mask[:, None, None, :], float("-inf"))\n',
-    "",
-)
+ALL_MASKS = "key_padding_mask=None, attn_mask=None"
+
+
+def write(mask: str = FIRST, masks: str = "attn_mask=None", **parts: str) -> str:
+    """The source of a class that takes masks beside queries, keys and values."""
+    takes = "query, key, value"
+    return make(name="Blend", call=f"{takes}, {masks}", inputs=takes, mask=mask, **parts)
+
+
+CLASS, ONE_MASK = write(FIRST + SECOND, ALL_MASKS), write()
 
 
 def test_both_masks_of_a_right_class_are_judged_and_said(grade_text: "GradeText") -> None:
@@ -55,7 +39,7 @@ def test_both_masks_of_a_right_class_are_judged_and_said(grade_text: "GradeText"
     ("wrong", "mistakes"),
     [
         ("masked_fill(attn_mask, -10.0)", ["filled_with_small_number"]),
-        ('masked_fill(attn_mask.mT, float("-inf"))', []),
+        ("masked_fill(attn_mask.mT, float('-inf'))", []),
     ],
 )
 def test_a_mask_that_is_not_followed_is_a_failed_claim(
@@ -71,8 +55,8 @@ def test_a_mask_that_is_not_followed_is_a_failed_claim(
 
 def test_what_is_said_of_one_mask_says_nothing_of_another(grade_text: "GradeText") -> None:
     """Once `attn_mask`, which is added, was judged by "True where padding"."""
-    said = '        """key_padding_mask: (b, s), True where padding."""\n        b, t, c'
-    source = CLASS.replace("        b, t, c", said).replace(MASKED, "add(attn_mask)")
+    said = '        """key_padding_mask: (b, s), True where padding."""\n        inputs ='
+    source = CLASS.replace("        inputs =", said).replace(MASKED, "add(attn_mask)")
     record = grade_text(source)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
 
@@ -81,7 +65,7 @@ def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade_text: "Grade
     source = ONE_MASK.replace(
         "        super().__init__()\n",
         "        super().__init__()\n"
-        '        if embed_dim % 8:\n            raise ValueError("a multiple of 8 is wanted")\n',
+        '        if dim % 8:\n            raise ValueError("a multiple of 8 is wanted")\n',
     )
     assert grade_text(source).status == "passed"
 
@@ -89,30 +73,18 @@ def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade_text: "Grade
 def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(
     grade_text: "GradeText",
 ) -> None:
-    source = ONE_MASK.replace(MASKED, "clone()").replace(
-        "        out = torch.softmax(scores, dim=-1) @ v\n",
-        "        weights = torch.softmax(scores, dim=-1)\n"
-        "        if attn_mask is not None:\n"
-        "            weights = weights.masked_fill(attn_mask, 0.0)\n"
-        "        out = weights @ v\n",
-    )
-    returned = source.replace("reshape(b, t, c))", "reshape(b, t, c)), weights")
-    record = grade_text(returned)
+    hide = "if attn_mask is not None:\n    w = w.masked_fill(attn_mask, 0.0)"
+    record = grade_text(write("", weights=hide, result="o, w"))
     assert [found.name for found in record.diagnosis] == ["masked_after_softmax"]
 
 
 def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(
     grade_text: "GradeText",
 ) -> None:
-    source = CLASS.replace("attn_mask=None)", "attn_mask=None, head_mask=None, memory_mask=None)")
-    source = source.replace(
-        "        out = torch.softmax(scores, dim=-1) @ v\n",
-        "        weights = torch.softmax(scores, dim=-1)\n"
-        "        if head_mask is not None:\n"
-        "            weights = weights * head_mask\n"
-        "        out = weights @ v\n",
+    masks = f"{ALL_MASKS}, head_mask=None, memory_mask=None"
+    record = grade_text(
+        write(FIRST + SECOND, masks, weights="w = w if head_mask is None else w * head_mask")
     )
-    record = grade_text(source)
     assert record.status == "passed"
     told = [note.message for note in record.notes]
     for name in ("`memory_mask`", "`head_mask`"):
@@ -123,37 +95,32 @@ def test_a_mask_of_an_optional_context_is_not_asked_of_calls_without_one(
     grade_text: "GradeText",
 ) -> None:
     """Once it was said to have no effect."""
-    source = CLASS.replace("attn_mask=None)", "attn_mask=None, context=None, context_mask=None)")
-    source = source.replace(
-        "        out = torch", "        out = attn_mask if context_mask else torch"
-    )
-    assert "context_mask else" in source
-    record = grade_text(source)
+    masks = f"{ALL_MASKS}, context=None, context_mask=None"
+    given = "w = attn_mask if context_mask else w"
+    record = grade_text(write(FIRST + SECOND, masks, weights=given))
     assert record.status == "passed"
     told = [note.message for note in record.notes]
     assert any("`context` and `context_mask` of its calls keep" in text for text in told)
 
 
-BIASED = ONE_MASK.replace("attn_mask=None", "score_bias").replace(
-    f"        if attn_mask is not None:\n            scores = scores.{MASKED}\n",
-    "        scores = scores + score_bias\n",
-)
+BIASED = write("s = s + score_bias", "score_bias")
+SCALE = " / q.shape[-1] ** 0.5"
 
 
 def test_scores_that_are_given_a_bias_need_no_scale(grade_text: "GradeText") -> None:
-    record = grade_text(BIASED.replace(" / math.sqrt(self.d)", ""))
+    record = grade_text(BIASED.replace(SCALE, ""))
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     assert any("as in T5" in note.message for note in record.notes)
 
 
-WRONGLY_SCALED = [(BIASED, " / self.d"), (CLASS, "")]
+WRONGLY_SCALED = [(BIASED, " / q.shape[-1]"), (CLASS, "")]
 
 
 @pytest.mark.sampled(("source", "scale"), WRONGLY_SCALED, WRONGLY_SCALED[:1])
 def test_without_a_bias_they_need_one_and_with_it_no_other(
     grade_text: "GradeText", source: str, scale: str
 ) -> None:
-    record = grade_text(source.replace(" / math.sqrt(self.d)", scale))
+    record = grade_text(source.replace(SCALE, scale))
     assert record.status == "failed"
     assert record.score < 0.6 * record.max_score
 
@@ -171,23 +138,24 @@ def test_integers_of_which_a_class_speaks_may_be_refused_but_not_misread(
     grade_text: "GradeText", hidden: str, status: str
 ) -> None:
     assert SAID != ONE_MASK
-    source = SAID.replace(MASKED, f'masked_fill({hidden}, float("-inf"))')
+    source = SAID.replace(MASKED, f"masked_fill({hidden}, float('-inf'))")
     assert grade_text(source).status == status
+
+
+TOGETHER = """
+masks = [] if attn_mask is None else [attn_mask]
+if key_padding_mask is not None:
+    masks.append(key_padding_mask[:, None, None, :].expand(len(s), 1, s.shape[2], -1))
+for number in range(len(masks) > 0):
+    hidden = masks[0] JOINED masks[-1]
+    s = s.masked_fill(hidden, float("-inf"))
+"""
 
 
 @pytest.mark.whole
 def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText") -> None:
     """Each mask is right if it is the only one."""
-    both = """\
-        masks = [] if attn_mask is None else [attn_mask]
-        if key_padding_mask is not None:
-            masks.append(key_padding_mask[:, None, None, :].expand(b, 1, t, -1))
-        for number in range(len(masks) > 0):
-            hidden = masks[0] JOINED masks[-1]
-            scores = scores.masked_fill(hidden, float("-inf"))
-"""
-    begin, end = CLASS.index("        if attn_mask"), CLASS.index("        out = torch")
-    source = CLASS[:begin] + both + CLASS[end:]
+    source = write(TOGETHER, ALL_MASKS)
     assert grade_text(source.replace("JOINED", "|")).status == "passed"
     assert grade_text(source.replace("JOINED", "&")).status == "failed"
 
@@ -196,62 +164,49 @@ def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText
     ("step", "told"),
     [
         ("pass", "The output"),  # a mask that is required has no effect
-        ("scores = scores.masked_fill(attn_mask == 0, float('inf'))", "NaN"),
-        ("scores = scores.masked_fill(~mask, float('-inf'))", "name 'mask' is not defined"),
+        ("s = s.masked_fill(attn_mask == 0, float('inf'))", "NaN"),
+        ("s = s.masked_fill(~mask, float('-inf'))", "name 'mask' is not defined"),
     ],
 )
 def test_a_mask_that_does_nothing_or_breaks_is_a_failed_claim(
     grade_text: "GradeText", step: str, told: str
 ) -> None:
     given = "attn_mask" if step == "pass" else "attn_mask=None"
-    source = ONE_MASK.replace("attn_mask=None", given).replace(f"scores = scores.{MASKED}", step)
-    record = grade_text(source)
+    record = grade_text(write(f"if attn_mask is not None:\n    {step}", given))
     assert record.status in ("failed", "crashed")
     assert any(told in each.message for each in record.properties)
 
 
-ADDED = """\
-        if attn_mask is not None and key_padding_mask is not None:
-            attn_mask = attn_mask + key_padding_mask
-        elif attn_mask is None:
-            attn_mask = key_padding_mask
-        out = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)
+ADDED = """
+if attn_mask is not None and key_padding_mask is not None:
+    attn_mask = attn_mask + key_padding_mask
+elif attn_mask is None:
+    attn_mask = key_padding_mask
+y = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)
 """
+OF_KERNEL = {"scores": "", "out": "o = self.out(y.transpose(1, 2).flatten(2))"}
 
 
 @pytest.mark.parametrize(("joined", "status"), [("attn_mask + ", "passed"), ("", "failed")])
 def test_masks_that_a_kernel_takes_may_both_be_added(
     grade_text: "GradeText", joined: str, status: str
 ) -> None:
-    head, rest = CLASS.split("        scores = q")
-    end = rest[rest.index("        return") :]
     steps = ADDED.replace("attn_mask + key", f"{joined}key")
-    assert grade_text(head + steps + end).status == status
+    source = write("", ALL_MASKS, softmax=steps, **OF_KERNEL)
+    assert grade_text(source).status == status
 
 
-LENGTHS = """\
-import torch
-from torch import nn
-
-
-class OverLengths(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, lengths=None):
-        t = x.shape[1]
-        q, k, v = (
-            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        shown = torch.ones(t, t, dtype=torch.bool).tril()[None]
-        if lengths is not None:
-            shown = shown & (torch.arange(t)[None] < lengths[:, None])[:, None]
-        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~shown[:, None], float("-inf"))
-        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-"""
+LENGTHS = make(
+    name="OverLengths",
+    call="x, lengths=None",
+    mask="""
+t = x.shape[1]
+shown = torch.ones(t, t, dtype=torch.bool).tril()[None]
+if lengths is not None:
+    shown = shown & (torch.arange(t)[None] < lengths[:, None])[:, None]
+s = s.masked_fill(~shown[:, None], float("-inf"))
+""",
+)
 
 
 def test_lengths_that_causal_attention_misreads_fail(grade_text: "GradeText") -> None:
@@ -285,7 +240,7 @@ def test_a_token_may_see_itself(grade_text: "GradeText") -> None:
 def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> None:
     comment = "def forward(self, query, key, value, attn_mask=None):\n        # {}"
     masked = ONE_MASK.replace("def forward(self, query, key, value, attn_mask=None):", comment)
-    wrong = masked.replace(MASKED, 'masked_fill((~attn_mask).bool(), float("-inf"))')
+    wrong = masked.replace(MASKED, "masked_fill((~attn_mask).bool(), float('-inf'))")
     assert grade_text(wrong.format("no mask of heads")).status == "passed"
     said = "attn_mask: LongTensor, 1 for keys to attend to, 0 for others"
     record = grade_text(wrong.format(said))
@@ -317,80 +272,43 @@ def test_what_padding_gives_is_free(
 
 
 def test_a_name_that_only_masks_need_is_told(grade_text: "GradeText") -> None:
-    source = """
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v)
-        )
-        s = q @ k.mT / q.shape[-1] ** 0.5
-        if mask is not None:
-            s = s.masked_fill(mask.bool(), -np.inf)
-        return self.out((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
-"""
+    hide = "if mask is not None:\n    s = s.masked_fill(mask.bool(), -np.inf)"
+    source = make(name="Attention", call="x, mask=None", mask=hide)
     record = grade_text(source)
     assert record.status != "passed" and "`np`" in str(record.properties)
     assert grade_text("import numpy as np" + source).status == "passed"
 
 
-CALLER = """\
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-
-class CausalAttention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-
-    def forward(self, x, attn_mask):
-        q, k, v = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)
-        )
-        alone = attn_mask is None
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=alone)
-        return self.out(y.transpose(1, 2).flatten(2))
-"""
+CALLER = make(
+    name="CausalAttention",
+    init=FUSED,
+    call="x, attn_mask",
+    project=THIRDS + "alone = attn_mask is None",
+    softmax="y = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=alone)",
+    **OF_KERNEL,
+)
 
 
 def test_who_must_pass_a_mask_says_what_it_hides(grade_text: "GradeText") -> None:
     """Once such a class was said to show later tokens, since its name says that it is causal."""
     assert grade_text(CALLER).status == "passed"
     open_to_all = CALLER.replace("is_causal=alone", "is_causal=False").replace(
-        "mask)", "mask=None)"
+        "mask):", "mask=None):"
     )
     assert grade_text(open_to_all).status == "failed"
 
 
-TOKENS_FIRST = """\
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
-
-    def forward(self, h, attn_mask=None):
-        q, k, v = (layer(h).unflatten(-1, (self.heads, -1)) for layer in (self.q, self.k, self.v))
-        scores = torch.einsum("ibnd,jbnd->ijbn", q, k) / q.shape[-1] ** 0.5
-        if attn_mask is not None and attn_mask.dim() == 3:
-            scores = scores.masked_fill(attn_mask[..., None], -float("inf"))
-        return self.out(torch.einsum("ijbn,jbnd->ibnd", scores.softmax(1), v).flatten(2))
-"""
+TOKENS_FIRST = make(
+    name="Attention",
+    call="h, attn_mask=None",
+    inputs="h, h, h",
+    project="q, k, v = (f(h).unflatten(-1, (self.heads, -1)) for f in (self.q, self.k, self.v))",
+    scores="s = torch.einsum('ibnd,jbnd->ijbn', q, k) / q.shape[-1] ** 0.5",
+    mask="if attn_mask is not None and attn_mask.dim() == 3:\n"
+    "    s = s.masked_fill(attn_mask[..., None], -float('inf'))",
+    softmax="w = s.softmax(1)",
+    out="o = self.out(torch.einsum('ijbn,jbnd->ibnd', w, v).flatten(2))",
+)
 
 
 def test_masks_of_another_order_of_axes_are_not_said_to_be_ignored(grade_text: "GradeText") -> None:

@@ -4,55 +4,33 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.properties.binding.strangers import PROJECT, make
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-LATENT_DIFFUSION = """\
-import torch
-from torch import nn
-
-
-class CrossAttention(nn.Module):
-    def __init__(self, query_dim, context_dim, heads=8, dim_head=64):
-        super().__init__()
-        inner = heads * dim_head
-        self.heads = heads
-        self.to_q = nn.Linear(query_dim, inner, bias=False)
-        self.to_k = nn.Linear(context_dim, inner, bias=False)
-        self.to_v = nn.Linear(context_dim, inner, bias=False)
-        self.to_out = nn.Linear(inner, query_dim)
-
-    def forward(self, x, context):
-        b, n, _ = x.shape
-        q, k, v = (
-            t.view(b, t.shape[1], self.heads, -1).transpose(1, 2)
-            for t in (self.to_q(x), self.to_k(context), self.to_v(context))
-        )
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return self.to_out((weights @ v).transpose(1, 2).reshape(b, n, -1))
-"""
-FUSED = """\
-import torch
-from torch import nn
-
-
-class Reader(nn.Module):
-    def __init__(self, d_model, n_heads, d_encoder):
-        super().__init__()
-        self.n_heads = n_heads
-        self.norm = nn.LayerNorm(d_model)
-        self.q = nn.Linear(d_model, d_model)
-        self.kv = nn.Linear(d_encoder, 2 * d_model)
-        self.out = nn.Linear(d_model, d_model)
-
-    def forward(self, x, encoded):
-        b, n, d = x.shape
-        k, v = self.kv(encoded).view(b, -1, 2, self.n_heads, d // self.n_heads).unbind(2)
-        q = self.q(self.norm(x)).view(b, n, self.n_heads, -1)
-        scores = torch.einsum("bnhd,bmhd->bhnm", q, k) / (d // self.n_heads) ** 0.5
-        read = torch.einsum("bhnm,bmhd->bnhd", scores.softmax(-1), v).reshape(b, n, d)
-        return x + self.out(read)
-"""
+LATENT_DIFFUSION = make(
+    name="CrossAttention",
+    takes="query_dim, context_dim, heads=8, dim_head=64",
+    init="inner = heads * dim_head\n"
+    "self.q, self.out = nn.Linear(query_dim, inner, bias=False), nn.Linear(inner, query_dim)\n"
+    "self.k, self.v = (nn.Linear(context_dim, inner, bias=False) for _ in range(2))",
+    call="x, context",
+    inputs="x, context, context",
+)
+FUSED = make(
+    name="Reader",
+    takes="d_model, heads, d_encoder",
+    init="self.norm, self.kv = nn.LayerNorm(d_model), nn.Linear(d_encoder, 2 * d_model)\n"
+    "self.q, self.out = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)",
+    call="x, encoded",
+    project="b, n, d = x.shape\n"
+    "k, v = self.kv(encoded).view(b, -1, 2, self.heads, d // self.heads).unbind(2)\n"
+    "q = self.q(self.norm(x)).view(b, n, self.heads, -1)",
+    scores="s = torch.einsum('bnhd,bmhd->bhnm', q, k) / (d // self.heads) ** 0.5",
+    out="o = self.out(torch.einsum('bhnm,bmhd->bnhd', w, v).reshape(b, n, d))",
+    result="x + o",
+)
 NAMES = {"query_dim": "dim_q", "context_dim": "dim_kv", "dim_head": "head_dim"}
 
 
@@ -73,7 +51,7 @@ def test_a_context_of_another_width_is_recognised(grade_text: "GradeText", sourc
 
 
 WRONG = [
-    (LATENT_DIFFUSION, "self.to_v(context)", "self.to_v(context.flip(1))"),
+    (LATENT_DIFFUSION, "w @ v", "w @ v.flip(2)"),
     (LATENT_DIFFUSION, "q.shape[-1] ** 0.5", "context.shape[-1] ** 0.5"),
     (FUSED, ".softmax(-1)", ".softmax(-2)"),
 ]
@@ -86,31 +64,16 @@ def test_its_mistakes_fail(grade_text: "GradeText", source: str, right: str, wro
     assert record.status == "failed" and len(values) > 1
 
 
-HEADS_OF_ANY_WIDTH = """\
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self, n_head, d_model, d_k, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.n_head, self.d_k, self.scale = n_head, d_k, d_k**-0.5
-        self.w_qs = nn.Linear(d_model, n_head * d_k, bias=False)
-        self.w_ks = nn.Linear(d_model, n_head * d_k, bias=False)
-        self.w_vs = nn.Linear(d_model, n_head * d_k, bias=False)
-        self.fc = nn.Linear(n_head * d_k, d_model)
-
-    def forward(self, x):
-        b, n, _ = x.shape
-        q, k, v = (
-            layer(x).view(b, n, self.n_head, self.d_k).transpose(1, 2)
-            for layer in (self.w_qs, self.w_ks, self.w_vs)
-        )
-        weights = self.dropout((q @ k.mT * self.scale).softmax(-1))
-        return self.fc((weights @ v).transpose(1, 2).flatten(2))
-"""
-OF_THE_MODEL = "self.scale = n_head, d_k, (d_model // n_head) ** -0.5"
+HEADS_OF_ANY_WIDTH = make(
+    name="Attention",
+    takes="n_head, d_model, d_k, dropout=0.1",
+    init="self.dropout, self.heads, self.scale = nn.Dropout(dropout), n_head, d_k**-0.5\n"
+    "self.q, self.k, self.v = (nn.Linear(d_model, n_head * d_k, bias=False) for _ in range(3))\n"
+    "self.out = nn.Linear(n_head * d_k, d_model)",
+    scores="s = q @ k.mT * self.scale",
+    weights="w = self.dropout(w)",
+)
+OF_THE_MODEL = "(d_model // n_head) ** -0.5"
 
 
 def test_heads_are_judged_where_their_width_is_not_a_share_of_the_model(
@@ -119,9 +82,7 @@ def test_heads_are_judged_where_their_width_is_not_a_share_of_the_model(
     right = grade_text(HEADS_OF_ANY_WIDTH)
     assert right.status == "passed"
     assert "`d_model`, the width of a token" in str(right.notes)
-    wrong = grade_text(
-        HEADS_OF_ANY_WIDTH.replace("self.scale = n_head, d_k, d_k**-0.5", OF_THE_MODEL)
-    )
+    wrong = grade_text(HEADS_OF_ANY_WIDTH.replace("d_k**-0.5", OF_THE_MODEL))
     assert wrong.status == "failed"
     square = HEADS_OF_ANY_WIDTH.replace(
         "nn.Linear(n_head * d_k, d_model)", "nn.Linear(d_model, d_model)"
@@ -130,14 +91,12 @@ def test_heads_are_judged_where_their_width_is_not_a_share_of_the_model(
 
 
 def test_heads_of_any_width_may_stand_in_a_residual(grade_text: "GradeText") -> None:
-    normed = HEADS_OF_ANY_WIDTH.replace(
-        "self.fc =", "self.norm = nn.LayerNorm(d_model)\n        self.fc ="
+    around = HEADS_OF_ANY_WIDTH.replace(
+        "self.out =", "self.norm = nn.LayerNorm(d_model)\n        self.out ="
     )
-    around = normed.replace("return self.fc", "return x + self.fc").replace(
-        "layer(x)", "layer(self.norm(x))"
-    )
+    around = around.replace("return o", "return x + o").replace("(x, x, x)", "[self.norm(x)] * 3")
     assert grade_text(around).status == "passed"
-    wrong = around.replace("self.scale = n_head, d_k, d_k**-0.5", OF_THE_MODEL)
+    wrong = around.replace("d_k**-0.5", OF_THE_MODEL)
     assert grade_text(wrong).status == "failed"
 
 
@@ -147,3 +106,40 @@ def test_latents_may_read_tokens_of_another_width(grade_text: "GradeText") -> No
     record = grade_text(source)
     assert record.status == "passed"
     assert "`input_dim`, the width of the tokens that are attended to" in str(record.notes)
+
+
+OF_PIXELS = make(
+    name="TextAttention",
+    takes="channels, text_dim, heads=4, dim_head=8, num_groups=4",
+    init="inner, self.norm = heads * dim_head, nn.GroupNorm(num_groups, channels)\n"
+    "self.q, self.out = nn.Linear(channels, inner, bias=False), nn.Linear(inner, channels)\n"
+    "self.k, self.v = (nn.Linear(text_dim, inner, bias=False) for _ in range(2))",
+    call="x, text",
+    project="b, c, height, width = x.shape\n"
+    "inputs = self.norm(x).flatten(2).transpose(1, 2), text, text\n" + PROJECT,
+    result="x + o.transpose(1, 2).reshape(x.shape)",
+)
+
+
+def test_pixels_may_attend_to_a_context_and_groups_are_those_of_a_norm(
+    grade_text: "GradeText",
+) -> None:
+    record = grade_text(OF_PIXELS)
+    assert record.status == "passed" and record.max_score > 100
+    told = [note.message for note in record.notes]
+    assert "its inputs have the shape (batch, channels, rows, columns)" in told
+    assert "judged without its `norm`, which every call leaves out" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("softmax(-1)", "softmax(-2)"),
+        pytest.param("q.shape[-1] ** 0.5", "q.shape[-1]", marks=pytest.mark.whole),
+    ],
+)
+def test_wrong_attention_of_pixels_to_a_context_fails(
+    old: str, new: str, grade_text: "GradeText"
+) -> None:
+    record = grade_text(OF_PIXELS.replace(old, new))
+    assert record.status == "failed" and record.max_score > 100

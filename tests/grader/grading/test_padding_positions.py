@@ -4,37 +4,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.properties.binding.strangers import FUSED, THIRDS, make
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-FALLS = """\
-import torch
-from torch import nn
-
-
-class Falling(nn.Module):
-    def __init__(self, width, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        powers = torch.arange(1.0, n_heads + 1, dtype=torch.float64)
-        self.register_buffer("slopes", 2 ** (-8 * powers / n_heads), persistent=False)
-
-    def forward(self, x, attention_mask, past=None):
-        b, n, d = x.shape
-        q, k, v = self.qkv(x).view(b, n, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-        if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        m = k.shape[2]
-        keep = attention_mask[:, None, None, :] != 0
-        places = (attention_mask.cumsum(-1) - 1)[:, None, None, :]
-        falling = self.slopes.to(x.dtype)[:, None, None] * places.to(x.dtype)
-        future = torch.ones(n, m, dtype=torch.bool, device=x.device).triu(1 + m - n)
-        scores = q @ k.mT / q.shape[-1] ** 0.5 + falling
-        weights = scores.masked_fill(future | ~keep, -torch.inf).softmax(-1)
-        return self.out((weights @ v).transpose(1, 2).reshape(b, n, d)), (k, v)
-"""
+FALLS = make(
+    name="Falling",
+    init=FUSED + "\npowers = torch.arange(1.0, heads + 1, dtype=torch.float64)\n"
+    "self.register_buffer('slopes', 2 ** (-8 * powers / heads), persistent=False)",
+    call="x, attention_mask, past=None",
+    project=THIRDS + "if past is not None:\n"
+    "    k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)\n"
+    "n, m = q.shape[2], k.shape[2]\nkeep = attention_mask[:, None, None, :] != 0\n"
+    "places = (attention_mask.cumsum(-1) - 1)[:, None, None, :]\n"
+    "falling = self.slopes.to(x.dtype)[:, None, None] * places.to(x.dtype)\n"
+    "future = torch.ones(n, m, dtype=torch.bool, device=x.device).triu(1 + m - n)",
+    mask="s = (s + falling).masked_fill(future | ~keep, -torch.inf)",
+    result="o, (k, v)",
+)
 
 
 def test_places_may_be_counted_over_the_keys_that_a_mask_shows(grade_text: "GradeText") -> None:

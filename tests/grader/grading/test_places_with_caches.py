@@ -4,15 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.properties.binding.strangers import PROJECT, make
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-SOURCE = """\
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-
+ROTATE = """
 def rotate(t, start):
     half = t.shape[-1] // 2
     speed = 10_000 ** (-torch.arange(half) / half)
@@ -20,31 +17,27 @@ def rotate(t, start):
     angles = places[:, None] * speed
     a, b = t[..., :half], t[..., half:]
     return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
-
-
-class CausalAttention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
-
-    def forward(self, x, past=None):
-        q, k, v = (
-            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        start = 0 if past is None else past[0].shape[2]
-        q = rotate(q, start)
-        k = rotate(k, start)
-        if past is not None:
-            k = torch.cat([past[0], k], 2)
-            v = torch.cat([past[1], v], 2)
-        present = k, v
-        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
-        seen = seen.tril(start)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-        return self.out(y.transpose(1, 2).flatten(2)), present
 """
+CACHED = """
+start = 0 if past is None else past[0].shape[2]
+q = rotate(q, start)
+k = rotate(k, start)
+if past is not None:
+    k = torch.cat([past[0], k], 2)
+    v = torch.cat([past[1], v], 2)
+seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+seen = seen.tril(start)
+"""
+SOURCE = make(
+    name="CausalAttention",
+    call="x, past=None",
+    project=PROJECT + CACHED,
+    scores="",
+    softmax="y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)",
+    out="o = self.out(y.transpose(1, 2).flatten(2))",
+    result="o, (k, v)",
+    before=ROTATE,
+)
 
 
 def find_line(source: str, text: str) -> int:

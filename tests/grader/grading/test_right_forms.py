@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headcheck.exercises import BY_SLUG
+from tests.properties.binding.strangers import CAUSAL, PROJECT, SCORES, SEPARATE, THIRDS, make
+from tests.properties.binding.today import NORMS
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeAll, GradeText
 
 BATCHED = BY_SLUG["self_attention_v2"].solution.replace("keys.T", "keys.transpose(1, 2)")
-CAPPED = """\
-import math
-from dataclasses import dataclass, field
-import torch
-from torch import nn
+CONFIG = """
+from dataclasses import field
 
 
 @dataclass
@@ -27,35 +26,18 @@ class AttnConfig:
 
     def __post_init__(self):
         self.scale = 1.0 / math.sqrt(self.width // self.heads)
-
-
-class RMSNorm(nn.Module):
-    def __init__(self, width, eps):
-        super().__init__()
-        self.w, self.eps = nn.Parameter(torch.zeros(width)), eps
-
-    def forward(self, x):
-        return x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.eps) * (1 + self.w)
-
-
-class CappedAttention(nn.Module):
-    def __init__(self, cfg: AttnConfig, layer: int):
-        super().__init__()
-        self.cfg = cfg
-        self.pre_norm, self.post_norm = (RMSNorm(cfg.width, cfg.eps) for _ in range(2))
-        self.q, self.k, self.v, self.o = (nn.Linear(cfg.width, cfg.width) for _ in range(4))
-
-    def forward(self, x):
-        c, h = self.cfg, self.pre_norm(x)
-        q, k, v = (
-            layer(h).unflatten(-1, (c.heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        scores = q @ k.mT * c.scale
-        scores = c.attn_softcap * torch.tanh(scores / c.attn_softcap)
-        y = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
-        return x + self.post_norm(self.o(y))
 """
+CAPPED = make(
+    name="CappedAttention",
+    takes="cfg: AttnConfig, layer: int",
+    init="dim, self.heads, self.cfg = cfg.width, cfg.heads, cfg\n"
+    "self.pre_norm, self.post_norm = (RMSNorm(dim, eps=cfg.eps) for _ in range(2))\n" + SEPARATE,
+    inputs="*[self.pre_norm(x)] * 3,",
+    scores="c = self.cfg\ns = q @ k.mT * c.scale",
+    mask="s = c.attn_softcap * torch.tanh(s / c.attn_softcap)",
+    result="x + self.post_norm(o)",
+    before=CONFIG + NORMS["rms_plus_one"],
+)
 FEATURES = """\
 import torch
 import torch.nn.functional as F
@@ -66,92 +48,108 @@ def linear_attention(q, k, v):
     sums = torch.einsum("nlhd,nhd->nlh", Q, K.sum(dim=1)) + 1e-6
     return torch.einsum("nlhd,nhmd,nlh->nlhm", Q, torch.einsum("nshd,nshm->nhmd", K, v), 1 / sums)
 """
-BIASED = """\
-import torch
-from torch import nn
-
-
-class DecoderAttention(nn.Module):
-    def __init__(self, d_model, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, position_bias):
-        q, k, v = (
-            layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        scores = q @ k.mT + position_bias
-        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+BIASED = make(
+    name="DecoderAttention", call="x, position_bias", scores="s = q @ k.mT + position_bias"
+)
+GATED = make(
+    name="GatedAttention",
+    init="self.q, self.k = nn.Linear(dim, 2 * dim, False), nn.Linear(dim, dim)\n"
+    "self.v, self.out = nn.Linear(dim, dim), nn.Linear(dim, dim)",
+    project="q, gate = self.q(x).unflatten(-1, (self.heads, -1)).chunk(2, dim=-1)\nq, k, v = (\n"
+    "    t.unflatten(-1, (self.heads, -1)).transpose(1, 2)\n"
+    "    for t in (q.flatten(2), self.k(x), self.v(x))\n)",
+    out="o = self.out((w @ v).transpose(1, 2).flatten(2) * gate.flatten(2).sigmoid())",
+)
+LONE = make(
+    name="RawAttention",
+    init="self.W = nn.Parameter(torch.randn(3 * dim, dim))\n"
+    "self.b, self.out = nn.Parameter(torch.zeros(3 * dim)), nn.Linear(dim, dim)",
+    project=THIRDS.replace("self.qkv(x)", "F.linear(x, self.W, self.b)"),
+)
+BY_HEADS = make(
+    name="CausalAttention",
+    takes="d_in, d_out, context_length, dropout, num_heads=2, qkv_bias=False",
+    init="assert d_out % num_heads == 0\n"
+    "self.heads, self.dropout = num_heads, nn.Dropout(dropout)\n"
+    "self.q, self.k, self.v = (nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3))\n"
+    "self.out = nn.Linear(d_out, d_out)\n"
+    "self.register_buffer('mask', torch.ones(context_length, context_length).triu(1))",
+    mask="n = x.shape[1]\ns = s.masked_fill(self.mask[:n, :n].bool(), -torch.inf)",
+    weights="w = self.dropout(w)",
+)
+BY_HEADS = BY_HEADS.replace("self.q, self.k, self.v", "self.W_query, self.W_key, self.W_value")
+BY_HEADS = BY_HEADS.replace("self.out", "self.out_proj")
+SHARED = BY_HEADS.replace(
+    "w = self.dropout(w)",
+    "w = F.dropout(torch.ones(n, n), self.dropout.p, self.training).to(w) * w",
+).replace(
+    "Module):\n",
+    'Module):\n    """One dropout pattern is shared by all sequences and heads."""\n\n',
+)
+NORMED = make(
+    before=NORMS["rms"],
+    init=SEPARATE + "\nself.qn, self.kn = RMSNorm(dim // heads), RMSNorm(dim // heads)",
+    project=PROJECT + "q, k = self.qn(q), self.kn(k)",
+)
+BUCKET = """
+def bucket(far):
+    near = far.abs().clamp(min=1)
+    large = 8 + (torch.log(near.float() / 8) / torch.log(torch.tensor(16.0)) * 8).long()
+    return (far > 0) * 16 + torch.where(far.abs() < 8, far.abs(), large.clamp(max=15))
 """
+T5 = make(
+    name="T5Attention",
+    takes="d_model, d_kv, num_heads, has_relative_attention_bias=False",
+    init="self.heads, self.has_bias = num_heads, has_relative_attention_bias\n"
+    "self.q, self.k, self.v = (nn.Linear(d_model, d_kv * num_heads, bias=False) for _ in 'qkv')\n"
+    "self.out = nn.Linear(d_kv * num_heads, d_model, bias=False)\n"
+    "if has_relative_attention_bias:\n"
+    "    self.relative_attention_bias = nn.Embedding(32, num_heads)",
+    call="x, position_bias=None",
+    scores="if position_bias is None:\n    if not self.has_bias:\n"
+    "        raise ValueError('needs the bias of the first layer')\n"
+    "    at = torch.arange(x.shape[1])\n"
+    "    position_bias = self.relative_attention_bias(bucket(at - at[:, None]))\n"
+    "    position_bias = position_bias.permute(2, 0, 1)[None]\ns = q @ k.mT + position_bias",
+    before=BUCKET,
+)
+KEPT_BY_MODE = """
 
-GATED = """\
-import torch
-from torch import nn
+    def split(self, x):
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
+    def train(self, mode=True):
+        self.kept = self.memory = None
+        return super().train(mode)
 
-class GatedAttention(nn.Module):
-    def __init__(self, hidden, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.q_proj, self.o_proj = nn.Linear(hidden, 2 * hidden, False), nn.Linear(hidden, hidden)
-        self.k_proj, self.v_proj = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
-
-    def forward(self, x):
-        q, gate = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).chunk(2, dim=-1)
-        k, v = (
-            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for layer in (self.k_proj, self.v_proj)
-        )
-        weights = (q.transpose(1, 2) @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        out = (weights @ v).transpose(1, 2).flatten(2)
-        return self.o_proj(out * gate.flatten(2).sigmoid())
+    def project(self, memory):
+        if self.training or torch.is_grad_enabled():
+            return self.split(self.k(memory)), self.split(self.v(memory))
+        if self.kept is None or self.memory is not memory:
+            self.kept = self.split(self.k(memory)), self.split(self.v(memory))
+            self.memory = memory
+        return self.kept
 """
-LONE = """\
-import torch
-from torch import nn
-
-
-class RawAttention(nn.Module):
-    def __init__(self, d_model, heads):
-        super().__init__()
-        self.heads = heads
-        self.W = nn.Parameter(torch.randn(3 * d_model, d_model))
-        self.b = nn.Parameter(torch.zeros(3 * d_model))
-        self.out = nn.Linear(d_model, d_model)
-
-    def forward(self, x):
-        q, k, v = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for t in nn.functional.linear(x, self.W, self.b).chunk(3, -1)
-        )
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return self.out((weights @ v).transpose(1, 2).flatten(2))
-"""
-
-TURNED = """\
-import torch
-from torch import nn
-
-
-class TurnedAttention(nn.Module):
-    def __init__(self, d_model, heads):
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x):
-        b, t, d = x.shape
-        q, k, v = (
-            layer(x).view(b, t, self.heads, d // self.heads).permute(0, 2, 1, 3)
-            for layer in (self.q, self.k, self.v)
-        )
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return self.out((weights @ v).permute(0, 2, 1, 3).reshape(b, t, d))
-"""
-
-
+CROSS = make(
+    name="CrossAttention",
+    init=SEPARATE + "\nself.kept = self.memory = None",
+    call="x, memory",
+    project="(k, v), q = self.project(memory), self.split(self.q(x))",
+)
+POST_NORM = make(
+    name="SelfAttention",
+    takes="dim, heads, attn_p=0.1, proj_p=0.0",
+    init=SEPARATE + "\nself.norm = nn.LayerNorm(dim)\n"
+    "self.attn_drop, self.proj_drop = nn.Dropout(attn_p), nn.Dropout(proj_p)",
+    softmax="w = self.attn_drop(s.softmax(-1))",
+    result="self.norm(x + self.proj_drop(o))",
+)
+IGNORED = make(
+    name="Attention",
+    call="x, mask=None, past_key_value=None, output_attentions=False",
+    mask="s = s if mask is None else s + mask",
+    result="(o, w) if output_attentions else (o,)",
+)
 FORMS = {
     "a batch": (BATCHED, "keys.shape[-1]", "keys.shape[1]"),
     "a batch for a kernel": (
@@ -161,58 +159,70 @@ FORMS = {
     ),
     "computed fields": (CAPPED, "c.attn_softcap * torch.tanh", "torch.tanh"),
     "one feature": (FEATURES, "F.elu(k) + 1", "F.elu(k)"),
-    "a position bias": (BIASED, "scores.softmax(-1)", "scores.softmax(-2)"),
+    "a position bias": (BIASED, "s.softmax(-1)", "s.softmax(-2)"),
     "a gate beside queries": (GATED, " / q.shape[-1] ** 0.5", ""),
     "a bias of no layer": (LONE, " / q.shape[-1] ** 0.5", ""),
+    "an exercise's name, and heads": (BY_HEADS, "triu(1)", "triu(2)"),
+    "dropout that the docstring says is shared": (SHARED, "triu(1)", "triu(2)"),
+    "norms of heads": (NORMED, "self.kn(k)", "self.qn(k)"),
+    "an option without which every call raises": (T5, "far > 0", "far < 0"),
+    "what is kept until the mode is set": (
+        CROSS + KEPT_BY_MODE,
+        " or self.memory is not memory",
+        "",
+    ),
+    "dropout beside a residual": (
+        POST_NORM,
+        "self.attn_drop(s.softmax(-1))",
+        "self.attn_drop(s).softmax(-1)",
+    ),
+    "weights beside a cache that is never read": (IGNORED, "** 0.5", "** 1"),
 }
+RARE = ["a batch", "computed fields", "one feature", "a position bias", "a bias of no layer",
+        "dropout that the docstring says is shared"]  # fmt: skip
 
 
-@pytest.mark.sampled("form", FORMS, list(FORMS)[1::4])
+@pytest.mark.sampled("form", FORMS, [form for form in FORMS if form not in RARE])
 def test_it_is_right_and_its_mistake_is_told(grade_text: "GradeText", form: str) -> None:
     source, old, new = FORMS[form]
     assert old in source
     right, wrong = grade_text(source), grade_text(source.replace(old, new))
     assert (right.exercise, right.status) == ("attention", "passed")
+    assert right.max_score > 10, "it is judged as attention"
     assert wrong.status == "failed"
 
 
-SLOPES = """\
-import torch
-from torch import nn
-
-
+SLOPES = make(
+    name="ALiBiAttention",
+    takes="dim, heads, max_len",
+    before="""
 def make_slopes(n_heads):
     ratio = 2.0 ** (-8.0 / n_heads)
     return torch.tensor([ratio ** h for h in range(n_heads)])
-
-
-class ALiBiAttention(nn.Module):
-    def __init__(self, d_model, n_heads, max_len):
-        super().__init__()
-        self.n_heads = n_heads
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-        pos = torch.arange(max_len)
-        distance = (pos[:, None] - pos[None, :]).clamp(min=0)
-        self.register_buffer("alibi", -make_slopes(n_heads)[:, None, None] * distance)
-
-    def forward(self, x):
-        b, t, d = x.shape
-        q, k, v = (
-            layer(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for layer in (self.q, self.k, self.v)
-        )
-        scores = q @ k.mT / q.shape[-1] ** 0.5 + self.alibi[:, :t, :t]
-        later = torch.ones(t, t, dtype=torch.bool).triu(1)
-        weights = scores.masked_fill(later, float("-inf")).softmax(-1)
-        return self.o((weights @ v).transpose(1, 2).flatten(2))
-"""
+""",
+    init=SEPARATE + "\npos = torch.arange(max_len)\n"
+    "distance = (pos[:, None] - pos[None, :]).clamp(min=0)\n"
+    "self.register_buffer('alibi', -make_slopes(heads)[:, None, None] * distance)",
+    scores=SCORES + " + self.alibi[:, : x.shape[1], : x.shape[1]]",
+    mask=CAUSAL,
+)
 
 
 def test_a_tensor_made_of_numbers_is_among_the_lines(grade_text: "GradeText") -> None:
     record = grade_text(SLOPES)
     assert [each.name for each in record.diagnosis] == ["slopes_counted_from_zero"]
     assert record.place is not None
-    assert {6, 7} <= {each.line for each in record.place.lines}
+    made = {n for n, line in enumerate(SLOPES.splitlines(), 1) if "ratio" in line}
+    assert made <= {each.line for each in record.place.lines}
+
+
+TURNED = make(
+    name="TurnedAttention",
+    project="b, t, d = x.shape\nq, k, v = (\n"
+    "    layer(x).view(b, t, self.heads, d // self.heads).permute(0, 2, 1, 3)\n"
+    "    for layer in (self.q, self.k, self.v)\n)",
+    out="o = self.out((w @ v).permute(0, 2, 1, 3).reshape(b, t, d))",
+)
 
 
 @pytest.mark.whole

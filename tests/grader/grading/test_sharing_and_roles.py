@@ -4,36 +4,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.properties.binding.strangers import make
+
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeText
 
-SHARED = """\
-import torch
-from torch import nn
-
-
+SHARED = make(
+    takes="dim, heads, kv_heads",
+    init="self.kv_heads, own = kv_heads, dim // heads * kv_heads\n"
+    "self.q, self.out = nn.Linear(dim, dim), nn.Linear(dim, dim)\n"
+    "self.k, self.v = nn.Linear(dim, own), nn.Linear(dim, own)",
+    project="""
+q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+k, v = (
+    layer(x).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for layer in (self.k, self.v)
+)
+times = self.heads // self.kv_heads
+k, v = repeat_kv(k, times), repeat_kv(v, times)
+""",
+    before="""
 def repeat_kv(t, times):
     return t.repeat(1, times, 1, 1)
-
-
-class Attention(nn.Module):
-    def __init__(self, dim, heads, kv_heads):
-        super().__init__()
-        self.heads, self.kv_heads, size = heads, kv_heads, dim // heads
-        self.wq, self.wo = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        self.wk, self.wv = nn.Linear(dim, kv_heads * size), nn.Linear(dim, kv_heads * size)
-
-    def forward(self, x):
-        q = self.wq(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        k, v = (
-            layer(x).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2)
-            for layer in (self.wk, self.wv)
-        )
-        times = self.heads // self.kv_heads
-        k, v = repeat_kv(k, times), repeat_kv(v, times)
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return self.wo((weights @ v).transpose(1, 2).flatten(2))
-"""
+""",
+)
 
 
 def test_neighbouring_heads_should_share(grade_text: "GradeText") -> None:

@@ -1,17 +1,14 @@
 """What is not judged is told, with the reason, and harms nothing that is judged."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.audit.matrix import load_answers
+from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
 from tests.grader.grading.open_classes import OTHERWISE, STRANGE, UNKNOWN, Grade, broken, told
 
-if TYPE_CHECKING:
-    pass
+MULTI_HEAD = BY_SLUG["multi_head_attention"]
 
 
 # --------------------------------------------------------------------- what goes wrong
@@ -41,24 +38,15 @@ def test_a_call_that_never_returns_while_it_is_recognised_is_told(grade: Grade) 
 
 @pytest.mark.whole
 def test_a_search_does_without_what_a_claim_of_its_own_denied(grade: Grade) -> None:
-    [answer] = [
-        each
-        for each in load_answers(BY_SLUG["multi_head_attention"])
-        if each.name == "qkv_bias_never"
-    ]
-    settings = Settings(exercise=BY_SLUG["multi_head_attention"], search=SearchLimit(cases=6))
-    record = grade(answer.source, slug="multi_head_attention", settings=settings)
+    answer = find_answer(MULTI_HEAD, "qkv_bias_never")
+    record = grade(answer.source, settings=Settings(MULTI_HEAD, search=SearchLimit(cases=6)))
     assert broken(record["MultiHeadAttention"]) == ["the_biases_follow_the_option"]
 
 
-def make_multi_head(old: str, new: str) -> str:
-    text = (BY_SLUG["multi_head_attention"].folder / "solution.py").read_text(encoding="utf-8")
-    assert old in text
-    return text.replace(old, new)
-
-
 def test_a_call_that_is_known_to_be_too_much_breaks_no_other_claim(grade: Grade) -> None:
-    squeezed = make_multi_head("return output\n", "return output[0] if batch == 1 else output\n")
+    returned = "return output"
+    assert MULTI_HEAD.solution.count(returned) == 1
+    squeezed = MULTI_HEAD.solution.replace(returned, f"{returned}[0] if batch == 1 else output")
     record = grade(squeezed, slug="multi_head_attention")["MultiHeadAttention"]
     assert broken(record)[0] == "a_batch_of_one_stays_a_batch"
     by_name = {each.name: each for each in record.properties}
