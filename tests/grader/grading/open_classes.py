@@ -57,9 +57,7 @@ CAUSAL_OTHERWISE = """
 class CausalAttention(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.q = nn.Linear(dim, dim, bias=False)
-        self.k = nn.Linear(dim, dim, bias=False)
-        self.v = nn.Linear(dim, dim, bias=False)
+        self.q, self.k, self.v = (nn.Linear(dim, dim, bias=False) for _ in range(3))
 
     def forward(self, x):
         t = x.shape[1]

@@ -38,11 +38,7 @@ def test_a_number_added_to_the_sums_is_part_of_the_equation(grade_text: "GradeTe
 
 @pytest.mark.whole
 def test_sums_may_be_written_with_einsum(grade_text: "GradeText") -> None:
-    source = (
-        USUAL.replace("LinearAttention", "LinAttn")
-        .replace("(k.mT @ v)", "EACH")
-        .replace("EACH", "torch.einsum('bhtd,bhte->bhde', k, v)")
-    )
-    source = source.replace(" + 1e-6", "")
+    source = USUAL.replace("LinearAttention", "LinAttn").replace(" + 1e-6", "")
+    source = source.replace("(k.mT @ v)", "torch.einsum('bhtd,bhte->bhde', k, v)")
     assert grade_text(source).status == "passed"
     assert grade_text(source.replace("k.sum(2)", "k.mean(2)")).status in ("failed", "not_tried")
