@@ -24,7 +24,7 @@ from headcheck.grader.grading.tracing.operations import (
     NORMING,
     PRODUCTS,
     SOFTMAXES,
-    Operation,
+    Action,
 )
 from headcheck.properties.binding.by_name import covers
 from headcheck.properties.binding.calls import names_roles
@@ -45,7 +45,7 @@ MAX_TRACED = 3
 """the most calls to trace"""
 MAX_COMPARED = 24
 """the most contracts whose queries, keys and values are looked for in a trace"""
-TAKING_MASKS = (Operation.KERNEL, Operation.CHOICE)
+TAKING_MASKS = (Action.KERNEL, Action.CHOICE)
 """what may be given other tensors than masks where these stand"""
 STARTS = ("q", "k", "v")
 LEAST = 2
@@ -84,7 +84,7 @@ def _takes_off_what_is_added(signature: Signature, flow: Flow) -> bool:
 
 def _list_added(flow: Flow) -> tuple[set[int], set[int]]:
     """Return the steps whose sum is the output, however it is laid out, and those that sum."""
-    passed = NEUTRAL | {Operation.SUM}
+    passed = NEUTRAL | {Action.SUM}
     passing = {n for n, does in enumerate(flow.does) if does in passed}
     seen = walk(flow.returned[:1], lambda n: flow.steps[n].sources if n in passing else ())
     return seen - passing, seen & passing
@@ -142,7 +142,7 @@ class _Reading:
         likely = self.search.iter_likely(self.probe, hides=hides)
         every = list(itertools.islice(likely, MAX_COMPARED))
         turns = any(self._makes_angles(n) for n in self._slice)
-        norms = any(self.flow.does[n] is Operation.NORM for n in self._slice)
+        norms = any(self.flow.does[n] is Action.NORM for n in self._slice)
         for contract, sizes in every:
             if contract.call_form.axes is TokenAxes.TOKENS_FIRST:
                 continue
@@ -158,7 +158,7 @@ class _Reading:
 
     def _makes_angles(self, number: int) -> bool:
         is_table = TABLES.search(self.flow.kinds[number]) is not None
-        return is_table or self.flow.does[number] is Operation.ANGLE
+        return is_table or self.flow.does[number] is Action.ANGLE
 
     def _hides_later_tokens(self) -> bool:
         """Whether later tokens should be hidden: a triangle in the trace says so, or words do."""
@@ -239,24 +239,24 @@ class _Roles:
 
     def _has_role(self, number: int) -> bool:
         step, does = self.flow.steps[number], self.flow.does[number]
-        if does is Operation.SUM:
+        if does is Action.SUM:
             return self._is_known_sum(number)
-        if does is Operation.FACTOR:
+        if does is Action.FACTOR:
             return self._is_known_factor(number)
         if does in TAKING_MASKS:
             fixed = (n for n in step.sources if n not in self._computed)
             return all(self._is_mask(n, MASKED) for n in fixed)
-        if does is Operation.REDUCTION:
+        if does is Action.REDUCTION:
             return bool(self._exponentials) and number in self._scored
         return step.kind.startswith(GIVEN) or does in self._usual
 
     @cached_property
-    def _usual(self) -> frozenset[Operation]:
+    def _usual(self) -> frozenset[Action]:
         """What an operation of this attention may do, whatever it is done to."""
-        turning = {Operation.TURN} if self._turns else ()
+        turning = {Action.TURN} if self._turns else ()
         norming = NORMING if self.contract.norm else ()
-        looks_up = {Operation.LOOKUP} if self.contract.has(Capability.RELATIVE) else ()
-        gates = {Operation.GATE} if self.contract.has(Capability.GATED) else ()
+        looks_up = {Action.LOOKUP} if self.contract.has(Capability.RELATIVE) else ()
+        gates = {Action.GATE} if self.contract.has(Capability.GATED) else ()
         return NEUTRAL.union(PRODUCTS, SOFTMAXES, turning, norming, looks_up, gates)
 
     @cached_property
@@ -266,7 +266,7 @@ class _Roles:
 
     @cached_property
     def _exponentials(self) -> list[int]:
-        return [n for n in self.slice if self.flow.does[n] is Operation.EXPONENTIAL]
+        return [n for n in self.slice if self.flow.does[n] is Action.EXPONENTIAL]
 
     @property
     def _turns(self) -> bool:
@@ -296,9 +296,9 @@ class _Roles:
     def _gates_heads(self, number: int) -> bool:
         """Whether a product is of a gate and of what heads attend to; other gates may be meant."""
         does, sources = self.flow.does, {*self.flow.steps[number].sources}
-        gates = self.flow.walk_on(n for n in self.slice if does[n] is Operation.GATE)
+        gates = self.flow.walk_on(n for n in self.slice if does[n] is Action.GATE)
         attended = self.flow.walk_on(n for n in self.slice if does[n] in SOFTMAXES)
-        layers = (n for n in attended if does[n] is Operation.LINEAR)
+        layers = (n for n in attended if does[n] is Action.LINEAR)
         return bool(sources & gates - attended and sources & attended - self.flow.walk_on(layers))
 
     def _is_mask(self, number: int, lowest: float) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from headcheck.grader.grading.tracing.graph import PARAMETER, Flow
-from headcheck.grader.grading.tracing.operations import PRODUCTS, Operation
+from headcheck.grader.grading.tracing.operations import PRODUCTS, Action
 from headcheck.properties.harness.aliases import infer_role
 
 NORM = re.compile(r"norm|(^|[._])ln_?\w*", re.IGNORECASE)
@@ -40,7 +40,7 @@ def _find_operands(flow: Flow) -> dict[str, dict[str, int]]:
         is_layer = path.endswith(".weight") and not NORM.search(path)
         role = infer_role(path) if is_layer else None
         if role in (("q",), ("k",), ("v",)):
-            own = {number, *(n for n in flow.uses[number] if flow.does[n] is Operation.LAYOUT)}
+            own = {number, *(n for n in flow.uses[number] if flow.does[n] is Action.LAYOUT)}
             place = path.removesuffix(".weight").rpartition(".")[0]
             for product in (n for each in own for n in flow.uses[each]):
                 given = {*flow.steps[product].sources} - own - flow.parameters.keys()

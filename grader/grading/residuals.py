@@ -23,7 +23,7 @@ from headcheck.grader.grading.tracing.operations import (
     NORMING,
     PRODUCTS,
     SOFTMAXES,
-    Operation,
+    Action,
 )
 
 RECURRENT = re.compile(r"_?(gru|lstm|rnn_\w+?)(_cell)?")
@@ -76,7 +76,7 @@ class _Stream:
 
     @cached_property
     def residuals(self) -> list[Residual]:
-        sums = (n for n in sorted(self.reached) if self.flow.does[n] is Operation.SUM)
+        sums = (n for n in sorted(self.reached) if self.flow.does[n] is Action.SUM)
         return [each for n in sums if (each := self._read_residual(n)) is not None]
 
     def _list_sources(self, number: int) -> list[int]:
@@ -90,9 +90,9 @@ class _Stream:
 
     def _keeps_tokens(self, number: int) -> bool:
         """Whether a step gives the tokens it is given, or sums or norms of them."""
-        if self.flow.does[number] is Operation.FACTOR:
+        if self.flow.does[number] is Action.FACTOR:
             return len(self._list_wide(number)) == 1
-        return self.flow.does[number] in NEUTRAL | NORMING | {Operation.SUM}
+        return self.flow.does[number] in NEUTRAL | NORMING | {Action.SUM}
 
     def _walk(self, start: int, passes: Callable[[int], bool]) -> set[int]:
         """Return a step, and what it is made of by steps that pass."""
@@ -130,7 +130,7 @@ class _Stream:
         return self.flow.does[end] in PRODUCTS and softmax in self._walk(end, self._is_linear)
 
     def _is_linear(self, number: int) -> bool:
-        linear = {Operation.LINEAR, Operation.PRODUCT, Operation.FACTOR}
+        linear = {Action.LINEAR, Action.PRODUCT, Action.FACTOR}
         return self.flow.does[number] in NEUTRAL | linear
 
     def iter_unadded_ends(self) -> Iterator[tuple[str, int]]:
@@ -173,12 +173,12 @@ class _Stream:
 
     def _ends(self, use: int, number: int, *, multiplied: bool) -> bool:
         does = self.flow.does[use]
-        if does is Operation.KERNEL:
+        if does is Action.KERNEL:
             sources = self._list_sources(use)
             return len(sources) > 1 and number == sources[0]
         if does in SOFTMAXES:
             return True
-        gated = does is Operation.FACTOR and len(self._list_wide(use)) > 1
+        gated = does is Action.FACTOR and len(self._list_wide(use)) > 1
         return multiplied and (does in ACTIVATIONS or gated)
 
     def iter_added_after_norms(self) -> Iterator[tuple[str, int]]:
@@ -201,8 +201,8 @@ class _Stream:
         """Whether a step norms tokens: a function that does, or a product with one over a root."""
         does, sources = self.flow.does[number], self._list_sources(number)
         narrow = {*sources} - {*self._list_wide(number)}
-        divides = does is Operation.FACTOR and len(sources) == 2 and len(narrow) == 1
-        return divides or does is Operation.NORM
+        divides = does is Action.FACTOR and len(sources) == 2 and len(narrow) == 1
+        return divides or does is Action.NORM
 
     def _is_given(self, norm: int) -> bool:
         """Whether a norm is given the tokens of the layer."""
@@ -212,5 +212,5 @@ class _Stream:
     def _is_moved(self, number: int) -> bool:
         """Whether a step moves tokens, or applies a gain or a shift."""
         alone = len(self._list_sources(number)) == 1
-        shifts = {Operation.FACTOR, Operation.SUM} if alone else ()
+        shifts = {Action.FACTOR, Action.SUM} if alone else ()
         return self.flow.does[number] in NEUTRAL.union(shifts)

@@ -7,7 +7,7 @@ from headcheck.grader.grading.places.masks import list_suspects
 from headcheck.grader.grading.places.matching import UNIT, Pattern, make_pattern
 from headcheck.grader.grading.places.stages import ROLES, Kind, find_last
 from headcheck.grader.grading.places.unused import Unused
-from headcheck.grader.grading.tracing.operations import Operation
+from headcheck.grader.grading.tracing.operations import Action
 from headcheck.grader.grading.tracing.positions import Position, list_between
 
 SHARED = "Several weights, which should differ, are one and the same."
@@ -59,11 +59,11 @@ class Bounder(Unused):
         scrambled = self._find_scrambling(between) or self._find_unmerged(key, step)
         if scrambled is not None:
             return self._bound_scrambled(*scrambled, before, found)
-        skipped = missing != key and not any(self.flow.does[n] is Operation.KERNEL for n in between)
-        computing = {n for n in between if self.flow.does[n] is not Operation.LAYOUT}
+        skipped = missing != key and not any(self.flow.does[n] is Action.KERNEL for n in between)
+        computing = {n for n in between if self.flow.does[n] is not Action.LAYOUT}
         left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
         if not skipped or self.stages[missing].is_projected:
-            kernels = [n for n in sorted(between) if self.flow.does[n] is Operation.KERNEL]
+            kernels = [n for n in sorted(between) if self.flow.does[n] is Action.KERNEL]
             between |= self._list_exchanged(key, next(iter(kernels), step), edge)
         alone = between == {step} - stops
         if alone and self.stages[key].kind in (Kind.STEP, Kind.SUM):
@@ -78,7 +78,7 @@ class Bounder(Unused):
         lines |= self.list_turning(missing, edge) | self.list_gains(missing, step)
         if self._has_other_heads(key, step):
             lines = self.flow.add_sizes(lines | {*before})
-        if self.flow.does[step] is Operation.LINEAR and self.flow.steps[step].sources[0] in stops:
+        if self.flow.does[step] is Action.LINEAR and self.flow.steps[step].sources[0] in stops:
             lines |= self._list_unknown(step)
         stage = missing if left_out else key
         return Bound(stage, step, lines, before, found, is_left_out=left_out)
@@ -98,7 +98,7 @@ class Bounder(Unused):
 
         If it gives the right shape, the sizes that it reads are right.
         """
-        joined = [n for n in self.flow.steps[at].sources if self.flow.does[n] is Operation.JOIN]
+        joined = [n for n in self.flow.steps[at].sources if self.flow.does[n] is Action.JOIN]
         shapes = self.flow.steps[at].shape, tuple(self.stages[name].values.shape)
         given, right = ([n for n in shape if n != 1] for shape in shapes)
         lines = self.list_lines([at, *joined])
@@ -113,7 +113,7 @@ class Bounder(Unused):
         Queries may be compared with queries; then the names may have been given on earlier lines.
         """
         sources = set(self.flow.steps[step].sources)
-        if self.flow.does[step] is Operation.KERNEL:
+        if self.flow.does[step] is Action.KERNEL:
             own = [self.found.get(find_last(self.stages, k)) for k in ROLES]
             given = [self._find_whole(n) for n in self.flow.steps[step].sources[:3]]
             if all(m is not None and n in m.steps for m, n in zip(own, given, strict=False)):
@@ -146,7 +146,7 @@ class Bounder(Unused):
         """Return the first step that lays out right numbers wrongly, and what these are."""
         for number in sorted(between - self.right):
             sources, got = self.flow.steps[number].sources, self.flow.values.get(number)
-            is_layout = self.flow.does[number] is Operation.LAYOUT and len(sources) == 1
+            is_layout = self.flow.does[number] is Action.LAYOUT and len(sources) == 1
             if not is_layout or got is None:
                 continue
             for key, match in self.found.items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headcheck.grader.grading.places.stage_search import Search
 from headcheck.grader.grading.places.stages import Kind
-from headcheck.grader.grading.tracing.operations import Operation
+from headcheck.grader.grading.tracing.operations import Action
 from headcheck.grader.grading.tracing.positions import Position, list_between
 
 
@@ -87,7 +87,7 @@ class LineFinder(Search):
 
     def list_all_between(self, missing: str, step: int, edge: set[int]) -> set[Position]:
         """Return all lines between what is right and a step before which something is left out."""
-        joins = [n for n in edge if self.flow.does[n] is Operation.JOIN]
+        joins = [n for n in edge if self.flow.does[n] is Action.JOIN]
         joined = {n for each in joins for n in self.flow.steps[each].sources}
         called = [n for n in edge | joined if self.flow.steps[n].outer is not None]
         ends = self.flow.list_returns(self.flow.list_all_around(called))
@@ -104,7 +104,7 @@ class LineFinder(Search):
     def _is_doubled(self, number: int) -> bool:
         """Whether a step repeats numbers, for both coordinates of each pair."""
         sizes = [2 * self.flow.numels[n] for n in self.flow.steps[number].sources]
-        repeats = self.flow.does[number] in (Operation.JOIN, Operation.REPEAT)
+        repeats = self.flow.does[number] in (Action.JOIN, Action.REPEAT)
         return repeats and self.flow.numels[number] in sizes
 
     def list_begins(self, missing: str) -> set[int]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.tracing.graph import Flow
-from headcheck.grader.grading.tracing.operations import Operation
+from headcheck.grader.grading.tracing.operations import Action
 
 HIDDEN = -1e4
 """scores below this are hidden"""
@@ -20,7 +20,7 @@ def list_suspects(flow: Flow, step: int, hidden: Tensor, between: Set[int]) -> s
     """
     sources, filled = flow.steps[step].sources, flow.values.get(step)
     mask = flow.values.get(sources[1]) if len(sources) > 1 else None
-    fills = flow.does[step] is Operation.FILL and flow.numels[step] == hidden.numel()
+    fills = flow.does[step] is Action.FILL and flow.numels[step] == hidden.numel()
     if not fills or mask is None:
         return set(between)
     try:

@@ -12,11 +12,11 @@ from itertools import chain
 from headcheck.grader.grading.places.matching import StageMatch, find_stage
 from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages
 from headcheck.grader.grading.tracing.graph import Flow
-from headcheck.grader.grading.tracing.operations import PRODUCTS, Operation
+from headcheck.grader.grading.tracing.operations import PRODUCTS, Action
 
 HEADS = "{head}"
 MULTIPLIED = (Kind.LAYER, Kind.PRODUCT)
-NAMED_SOFTMAXES = (Operation.SOFTMAX, Operation.OTHER_SOFTMAX)
+NAMED_SOFTMAXES = (Action.SOFTMAX, Action.OTHER_SOFTMAX)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ class Search:
         return [self.flow.parameters[n] for n in taken if n in self.flow.parameters]
 
     def _uses_weight(self, number: int) -> bool:
-        return self.flow.does[number] is Operation.LINEAR or bool(self._list_taken(number))
+        return self.flow.does[number] is Action.LINEAR or bool(self._list_taken(number))
 
     def _list_candidates(self, stage: OracleStage, possible: set[int]) -> list[int]:
         """Return the steps of a stage's size, or else of the size of one of its pieces."""
@@ -187,7 +187,7 @@ class Search:
             if stage.kind is Kind.PRODUCT:
                 candidates = [n for n in candidates if not self._uses_weight(n)]
             if stage.is_of_keys:  # kernels do not show these
-                candidates = [n for n in candidates if does[n] is not Operation.KERNEL]
+                candidates = [n for n in candidates if does[n] is not Action.KERNEL]
             multiplied = (n for n in candidates if n in self.products)
             return next(chain(multiplied, candidates), None)
         softmaxes = [n for n in candidates if does[n] in NAMED_SOFTMAXES]
@@ -204,7 +204,7 @@ class Search:
         stage, does = self.stages[key], self.flow.does
         ends = self.products | {n for n in self.slice if does[n] in NAMED_SOFTMAXES}
         if stage.kind is Kind.STEP and stage.is_of_keys:  # a softmax may be written by hand
-            ends |= {n for n in self.slice if does[n] is Operation.EXPONENTIAL}
+            ends |= {n for n in self.slice if does[n] is Action.EXPONENTIAL}
         each = [self.flow.walk_on(steps, through=self.slice - ends) for steps in given]
         if stage.kind is Kind.SUM:
             return next((n for n in candidates if all(n in reached for reached in each)), None)

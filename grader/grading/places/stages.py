@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.tracing.operations import POWERS, Operation
+from headcheck.grader.grading.tracing.operations import POWERS, Action
 from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, linear, split_heads
 from headcheck.properties.parts.norms import LENGTH_ALONE
 from headcheck.reference.multi_head import ask_gate
@@ -56,9 +56,9 @@ class OracleStage:
     """whether it is all of the queries, "q", of the keys, "k", or of the values, "v\""""
     weight: str = ""
     """the canonical name of the weight of its layer, or of the gain of its norm"""
-    by: Set[Operation] = frozenset()
+    by: Set[Action] = frozenset()
     """the only operations that give it; a later one may leave its numbers as they are"""
-    into: Set[Operation] = frozenset()
+    into: Set[Action] = frozenset()
     """operations of which at least one takes it"""
     lacks: str = ""
     """the stage that wrong code left out before it; right code never computes it"""
@@ -222,7 +222,7 @@ class _Lister:
         doubled = [torch.cat([each, each], -1) for each in forms]
         doubled += [each.repeat_interleave(2, -1) for each in forms]
         needs, also = ("unscaled", "frequencies"), (*forms[1:], *doubled)
-        turning = {"also": also, "into": {Operation.ANGLE}}
+        turning = {"also": also, "into": {Action.ANGLE}}
         self.add("angles", "angles of the rotations", angles, "tw", *needs, **turning)
 
     def append(self) -> None:

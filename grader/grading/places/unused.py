@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headcheck.grader.grading.places.lines import Bound, LineFinder
 from headcheck.grader.grading.places.stages import Kind
-from headcheck.grader.grading.tracing.operations import PRODUCTS, Operation
+from headcheck.grader.grading.tracing.operations import PRODUCTS, Action
 from headcheck.grader.grading.tracing.positions import sort_positions
 
 
@@ -76,7 +76,7 @@ class Unused(LineFinder):
             return None
         steps, [need] = self.found[key].steps & self.slice, self.stages[key].needs
         after = self.flow.walk_on(steps, through=self.slice - self.products) - steps
-        late = {n for n in after if self.flow.does[n] not in PRODUCTS | {Operation.LAYOUT}}
+        late = {n for n in after if self.flow.does[n] not in PRODUCTS | {Action.LAYOUT}}
         ends = [k for k, stage in self.stages.items() if key in stage.needs]
         for end in (k for k in ends if k in self.found):
             if done := self.found[end].steps & late:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from headcheck.grader.grading.tracing.operations import OPERATIONS, PRODUCTS, SOFTMAXES, Operation
+from headcheck.grader.grading.tracing.operations import OPERATIONS, PRODUCTS, SOFTMAXES, Action
 from headcheck.grader.grading.tracing.positions import Position, sort_positions
 from headcheck.grader.reading.feeding_lines import LineNeighbours
 from headcheck.grader.sandbox.grader_side.replies import parse_position
@@ -73,7 +73,7 @@ class Flow:
         return [step.kind for step in self.steps]
 
     @cached_property
-    def does(self) -> list[Operation | None]:
+    def does(self) -> list[Action | None]:
         """What each step does, if the table of operations says it."""
         return [OPERATIONS.get(kind) for kind in self.kinds]
 
@@ -113,7 +113,7 @@ class Flow:
     def attending(self) -> list[int]:
         """The softmaxes of such products, and the kernels."""
         compared = self.walk_on(self.comparing)
-        return [n for n in self.softmaxes if n in compared or self.does[n] is Operation.KERNEL]
+        return [n for n in self.softmaxes if n in compared or self.does[n] is Action.KERNEL]
 
     @cached_property
     def numels(self) -> list[int]:
@@ -143,7 +143,7 @@ class Flow:
 
     def skip_layouts(self, number: int) -> int:
         """Return the step whose numbers a step only lays out, or this itself."""
-        while self.does[number] is Operation.LAYOUT and len(self.steps[number].sources) == 1:
+        while self.does[number] is Action.LAYOUT and len(self.steps[number].sources) == 1:
             [number] = self.steps[number].sources
         return number
 

@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Operation(Enum):
+class Action(Enum):
     """What a function does, with the names of the functions that do it; each stands once."""
 
     KERNEL = (
@@ -62,12 +62,12 @@ class Operation(Enum):
     """stands between the layers of a feed-forward, where a gate may stand, too"""
 
 
-OPERATIONS = {name: operation for operation in Operation for name in operation.value.split()}
-PRODUCTS = frozenset({Operation.KERNEL, Operation.LINEAR, Operation.PRODUCT})
-MOVES = frozenset({Operation.LAYOUT, Operation.JOIN, Operation.REPEAT, Operation.MOVE})
-NEUTRAL = MOVES | {Operation.FILL, Operation.CHOICE}
+OPERATIONS = {name: operation for operation in Action for name in operation.value.split()}
+PRODUCTS = frozenset({Action.KERNEL, Action.LINEAR, Action.PRODUCT})
+MOVES = frozenset({Action.LAYOUT, Action.JOIN, Action.REPEAT, Action.MOVE})
+NEUTRAL = MOVES | {Action.FILL, Action.CHOICE}
 """what moves numbers, hides some, or leaves them as they are"""
-SOFTMAXES = frozenset({Operation.KERNEL, Operation.SOFTMAX, Operation.EXPONENTIAL})
-POWERS = frozenset({Operation.POWER, Operation.BASE, Operation.EXPONENTIAL})
-NORMING = frozenset({Operation.NORM, Operation.POWER, Operation.STATISTIC})
-ACTIVATIONS = frozenset({Operation.ACTIVATION, Operation.GATE})
+SOFTMAXES = frozenset({Action.KERNEL, Action.SOFTMAX, Action.EXPONENTIAL})
+POWERS = frozenset({Action.POWER, Action.BASE, Action.EXPONENTIAL})
+NORMING = frozenset({Action.NORM, Action.POWER, Action.STATISTIC})
+ACTIVATIONS = frozenset({Action.ACTIVATION, Action.GATE})

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.grading.tracing.graph import BadTrace, read_trace
-from headcheck.grader.grading.tracing.operations import OPERATIONS, Operation
+from headcheck.grader.grading.tracing.operations import OPERATIONS, Action
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import (
     ChannelModule,
@@ -173,4 +173,4 @@ def test_values_of_another_form_are_refused() -> None:
 
 
 def test_each_function_does_one_thing() -> None:
-    assert len(OPERATIONS) == sum(len(each.value.split()) for each in Operation)
+    assert len(OPERATIONS) == sum(len(each.value.split()) for each in Action)
