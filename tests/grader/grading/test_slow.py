@@ -1,8 +1,11 @@
 """A slow answer is not a wrong one: it is asked for less. A loop without end is still seen."""
 
-from typing import TYPE_CHECKING
+import textwrap
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.limits import Limits
@@ -36,8 +39,13 @@ LONG = "a_long_sequence_is_right_too"
 
 
 def test_loops_over_single_tokens_are_asked_for_fewer(grade_notebook: "GradeNotebook") -> None:
-    """257 tokens take such loops 0.6 s here; on a machine of a third of the speed, two."""
-    [record] = grade_notebook(LOOPS, limits=Limits(call_s=0.3)).values()
+    """A call may take half of the time that 257 tokens take such loops here."""
+    defined: dict[str, Any] = {}
+    exec(textwrap.dedent(LOOPS), defined)
+    began = time.process_time()
+    defined["simplified_attention"](torch.ones(257, 3))
+    limits = Limits(call_s=(time.process_time() - began) / 2)
+    [record] = grade_notebook(LOOPS, limits=limits).values()
     assert (record.status, record.score) == ("passed", record.max_score)
     assert {p.status for p in record.properties} == {"passed"}
 
