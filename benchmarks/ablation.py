@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from headcheck.grader.grading.grade import grade_file
-from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from benchmarks.open_sets import grade_alone
 from headcheck.properties.binding.bench import Bench, Settled
 
 JOBS = 2
@@ -156,10 +153,8 @@ def compare(file: Path, only: Sequence[str] | None) -> tuple[list[str], list[tup
 
 def grade(file: Path) -> Result:
     """Return the name, the status and the share of points of each definition."""
-    [submission] = find_submissions([str(file)])
-    with ServerHandle() as server:
-        records = grade_file(server, submission, Settings())
-    return tuple((r.name or "", r.status, round(r.score / (r.max_score or 1), 2)) for r in records)
+    found = grade_alone(file)
+    return tuple((r.name or "", r.status, round(r.score / (r.max_score or 1), 2)) for r in found)
 
 
 def describe(result: Result) -> str:

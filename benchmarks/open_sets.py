@@ -23,6 +23,7 @@ from pathlib import Path
 from headcheck.grader.grading.grade import grade_file
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties.violations.violation import Status
 
@@ -63,9 +64,8 @@ def main() -> None:
     with ProcessPoolExecutor(JOBS) as pool:
         judged = {name: list(pool.map(judge, files)) for name, files in sets.items()}
     every = list(itertools.chain(*judged.values()))
-    kinds = {
-        kind: [j for j in every if j.file.kind == kind] for j in every for kind in [j.file.kind]
-    }
+    names = dict.fromkeys(one.file.kind for one in every)
+    kinds = {kind: [one for one in every if one.file.kind == kind] for kind in names}
     print(HEAD, "|---" * 9 + "|", sep="\n")
     for name, found in {**judged, **kinds, "all": every}.items():
         print(write_row(name, found))
@@ -87,9 +87,7 @@ def read_labels(folder: Path) -> list[LabelledFile]:
 def judge(file: LabelledFile) -> Judged:
     """Grade a file without an exercise."""
     began = time.monotonic()
-    [submission] = find_submissions([str(file.path)])
-    with ServerHandle() as server:
-        records = grade_file(server, submission, Settings())
+    records = grade_alone(file.path)
     tried = [r for r in records if r.status != Status.NOT_TRIED.value]
     wrong = [r for r in tried if r.status != Status.PASSED.value]
     said = next((r.error.message for r in records if r.error), "there is nothing to judge")
@@ -100,6 +98,13 @@ def judge(file: LabelledFile) -> Judged:
     if file.is_right:
         return Judged(file, "accused" if wrong else "passed", told, seconds)
     return Judged(file, "told" if wrong else "missed", told, seconds)
+
+
+def grade_alone(path: Path) -> Sequence[SubmissionRecord]:
+    """Return the records of a file that belongs to no exercise."""
+    [submission] = find_submissions([str(path)])
+    with ServerHandle() as server:
+        return grade_file(server, submission, Settings())
 
 
 def write_row(name: str, judged: Sequence[Judged]) -> str:

@@ -118,16 +118,16 @@ class MemoisedEvaluator:
 
     def _replace(self, overrides: StepOverrides) -> tuple[int, PipelineState | None]:
         """Return the place after the last replaced step, and the state there."""
-        steps = sorted((PLACES[step], function) for step, function in overrides.items())
+        if not overrides:
+            return 0, self._begin.state.copy()
+        *earlier, (last, final) = sorted((PLACES[step], f) for step, f in overrides.items())
         node: _Node | None = self._begin
         place = 0
-        for own, function in steps[:-1]:
+        for own, function in earlier:
             node = node and self._follow_base(node, place, own)
             node, place = node and node.get_successor(own, function), own + 1
-        for own, function in steps[-1:]:
-            node, place = node and self._follow_base(node, place, own), own + 1
-            return place, None if node is None else _take_step(node.state, own, function)
-        return 0, self._begin.state.copy()
+        node = node and self._follow_base(node, place, last)
+        return last + 1, None if node is None else _take_step(node.state, last, final)
 
     def _follow_base(self, node: "_Node", start: int, end: int) -> "_Node | None":
         """Return the node after the base's steps between two places."""
