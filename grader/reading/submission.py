@@ -114,7 +114,7 @@ def find_submissions(
     found: list[Submission] = []
     for argument in arguments:
         try:
-            expanded = _expand_argument(argument, alone=len(arguments) == 1)
+            expanded = _expand_argument(argument, alone=len(arguments) == 1, shared=shared)
             found.extend(replace(each, shared=shared) for each in expanded)
         except SubmissionNotFound as problem:
             if missing is None:
@@ -125,12 +125,12 @@ def find_submissions(
     return found
 
 
-def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
+def _expand_argument(argument: str, *, alone: bool, shared: bool) -> Iterator[Submission]:
     """Yield the submissions of one argument; `alone` says that it is the only argument.
 
-    The folder of a file that is the only argument belongs to the file's author. Several files, and
-    files side by side in a folder, may belong to a whole class. All files in a subfolder belong to
-    one author.
+    The folder of a file that is the only argument belongs to the file's author, and so does the
+    repository that it lies in unless a class may share it. Several files, and files side by side in
+    a folder, may belong to a whole class. All files in a subfolder belong to one author.
     """
     path, name = Path(argument), None
     if not path.exists() and ":" in argument:
@@ -150,6 +150,8 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
         raise SubmissionNotFound(f"{path}: a submission is a .ipynb or a .py file")
     else:
         folder = find_import_folder(path) if alone else None
+        if folder is not None and not shared:
+            folder = _find_repository(folder) or folder
         yield Submission(path, escape_path(path), name, folder=folder)
 
 
@@ -198,6 +200,11 @@ def find_import_folder(path: Path) -> Path:
     ):
         folder = folder.parent
     return folder
+
+
+def _find_repository(folder: Path) -> Path | None:
+    """Return the root of the git repository that a folder lies in, if it lies in one."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
 def is_regular_file(path: Path) -> bool:

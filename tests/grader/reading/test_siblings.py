@@ -96,6 +96,21 @@ def test_a_file_in_a_package_finds_its_relatives_and_those_beside(tmp_path: Path
     assert gather(tmp_path / "repo/pkg/sub/main.py").main == ("pkg", "sub", "main")
 
 
+def test_a_file_finds_what_lies_in_its_repository(tmp_path: Path) -> None:
+    files = {
+        "repo/.git/HEAD": "",
+        "repo/models/main.py": "from utils.masks import m\nimport models.near, outside",
+        "repo/models/near.py": "",
+        "repo/utils/masks.py": "",
+        "outside.py": "",
+    }
+    taken = gather_paths(tmp_path, files, "repo/models/main.py")
+    assert taken == {"utils/masks.py", "models/near.py"}
+    for alone in find_submissions([str(tmp_path / "repo/models/main.py")], shared=True):
+        found = gather_siblings(alone, b"from utils.masks import m\nimport near", LIMIT)
+        assert {file.path for file in found.files} == {("near.py",)}
+
+
 def test_imports_that_go_in_circles_end(tmp_path: Path) -> None:
     files = {"main.py": "import a", "a.py": "import b, main", "b.py": "import a, b"}
     assert gather_paths(tmp_path, files) == {"a.py", "b.py", "main.py"}
