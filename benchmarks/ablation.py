@@ -24,7 +24,7 @@ from benchmarks.open_sets import grade_alone
 from headcheck.properties.binding.bench import Bench, Settled
 
 JOBS = 2
-GRADING, BINDING = "headcheck.grader.grading.", "headcheck.properties.binding."
+OPEN, BINDING = "headcheck.grader.grading.open_mode.", "headcheck.properties.binding."
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ OFF: dict[Callable[..., Any], str] = {
         {BINDING}masks: find_unfollowed find_stated_polarity
         {BINDING}caches: _find_kept_cache
         {BINDING}nearest: share_among_heads
-        {GRADING}open_mode: match_by_name match_by_flow observe_layer
-        {GRADING}observed_layers: judge_masked judge_continued find_lost_tokens
+        {OPEN}recognition: match_by_name match_by_flow observe_layer
+        {OPEN}observed_layers: judge_masked judge_continued find_lost_tokens
     """,
     lambda *_: "": f"""
         {BINDING}binding: name_other_kind find_fault
@@ -88,7 +88,7 @@ OFF: dict[Callable[..., Any], str] = {
         {BINDING}dropping: quote_shared_dropout
     """,
     lambda *_: []: f"""
-        {GRADING}several_masks: _list_other_masks
+        {OPEN}judge: list_other_masks
     """,
     lambda *_: False: f"""
         {BINDING}binding: _may_be_unscaled _lies_in_what_is_given

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
-from headcheck.grader.grading import definitions, infer, open_mode
+from headcheck.grader.grading import definitions, infer
 from headcheck.grader.grading.attempts import ask, judge
 from headcheck.grader.grading.definition_grader import FOLLOW_UPS, DefinitionGrader
 from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.open_mode import recognition
+from headcheck.grader.grading.open_mode.targets import make_open_target
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.slicing import compute_slice
@@ -17,7 +19,6 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties import families
-from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.binding.hypotheses import PROBE
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
@@ -91,16 +92,13 @@ def recognise(session: Session, submission: Submission, settings: Settings) -> R
     file, failures = submission.display_path, []
     found: list[Recognised] = []
     for signature in _list_candidates(session, submission):
-        try:
-            binding, _ = open_mode.recognise(session, signature, settings)
-        except SubmissionFailed as failed:
-            failures.append(f"`{signature.name}` {failed.message}")
-            continue
-        if isinstance(binding, NotBound):
-            failures.append(f"`{signature.name}`: {binding.tried}")
-        else:
-            target = open_mode.make_open_target(signature, binding)
-            found.append(Recognised(signature, target))
+        shown = recognition.recognise(session, signature, settings)
+        if shown.binding is not None:
+            found.append(Recognised(signature, make_open_target(signature, shown.binding)))
+        elif shown.unbound is not None:
+            failures.append(f"`{signature.name}`: {shown.unbound.tried}")
+        elif shown.failure is not None:
+            failures.append(f"`{signature.name}` {shown.failure.message}")
     if not found:
         tried = ", ".join(" ".join(failure.split()) for failure in failures)
         raise CannotAuthor(

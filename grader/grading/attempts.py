@@ -99,7 +99,15 @@ def judge(
 
     `run` gets an attempt, and the best result so far.
     """
-    best = run(first, None)
+    return judge_further(run(first, None), run, follow_ups)
+
+
+def judge_further(
+    best: Found,
+    run: Callable[[Attempt, Found | None], Found],
+    follow_ups: Sequence[Callable[[Found], Attempt | None]],
+) -> Found:
+    """Make the attempts that follow from the best result so far; return the best."""
     for follow_up in follow_ups:
         attempt = follow_up(best)
         if attempt is not None:

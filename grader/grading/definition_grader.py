@@ -13,6 +13,8 @@ from headcheck.grader.grading.attempts import (
     Way,
     ask,
     check_properties,
+    judge,
+    judge_further,
     repeat_alone,
     silence,
 )
@@ -103,6 +105,18 @@ class DefinitionGrader:
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
+
+    def judge(self, target: Target) -> LiveJudgement:
+        """Judge a definition in as many attempts as it takes."""
+        return judge(self._ask(target), self.run, (self.repair, *FOLLOW_UPS))
+
+    def judge_as(self, target: Target, judged: LiveJudgement) -> LiveJudgement:
+        """Judge a definition as another target than before, if that is possible."""
+        return judge_further(judged, self.run, (lambda _: self._ask(target), repeat_alone))
+
+    def _ask(self, target: Target) -> Attempt:
+        depth = self.settings.get_depth(target.exercise)
+        return ask(replace(target, exercise=target.exercise.at(depth)))
 
     def run(self, attempt: Attempt, before: LiveJudgement | None) -> LiveJudgement:
         """Run an attempt in a new process, after the process of the best attempt has ended."""
@@ -225,6 +239,18 @@ class DefinitionGrader:
         error = explain_load_error(failed, target.name)
         given = submission, self.settings, self._began, error, target
         return record_error(judged.live.session, *given)
+
+
+def grade_target(
+    session: Session,
+    submission: Submission,
+    settings: Settings,
+    target: Target,
+    emit: Listener = ignore,
+) -> SubmissionRecord:
+    """Judge a definition as an answer to its target, and return the record."""
+    with DefinitionGrader(session, settings, emit) as grader:
+        return grader.record(grader.judge(target), submission)
 
 
 def record_error(

@@ -14,42 +14,33 @@ import contextlib
 import functools
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises import ALL
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import definitions, infer
-from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
-from headcheck.grader.grading.definition_grader import (
-    FOLLOW_UPS,
-    DefinitionGrader,
-    FollowUp,
-    LiveJudgement,
-    record_error,
-)
+from headcheck.grader.grading.definition_grader import DefinitionGrader, record_error
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.infer import Inferred, Target
-from headcheck.grader.grading.other_form import (
-    find_difference,
-    is_foreign,
-    say_beyond,
-    say_exercise,
-    takes_more,
+from headcheck.grader.grading.other_form import find_difference, takes_more
+from headcheck.grader.grading.outcome import (
+    Outcome,
+    list_records,
+    list_resembling,
+    list_unrecognised,
 )
-from headcheck.grader.grading.recording import note_siblings, summarise_status
+from headcheck.grader.grading.recording import note_siblings
 from headcheck.grader.grading.same_code import JudgedCode, make_key
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.ungraded import (
     MAX_DEFINITIONS,
-    explain_load_error,
     explain_not_found,
-    explain_unrecognised,
-    explain_unrelated,
+    explain_nothing,
     note_unjudged,
     record_busy,
     record_left_out,
@@ -60,19 +51,14 @@ from headcheck.grader.grading.unwritten import find_unwritten
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
-from headcheck.grader.report.records import (
-    ErrorRecord,
-    SubmissionRecord,
-)
+from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
-from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
-    from headcheck.grader.grading.observed_layers import ObservedLayer
-    from headcheck.properties.binding.binding import Binding, NotBound
+    from headcheck.grader.grading.open_mode.judge import OpenJudge
 
 
 def grade_file(
@@ -170,201 +156,94 @@ def grade_inferred(
 
     Raises only internal errors.
     """
-    grading = _Grading(session, submission, settings, inferred.signatures, emit)
-    classes = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
-    layers = grading.grade_layers(classes, inferred)
-    classes += layers
-    shown = grading.unrelated if classes else grading.unrecognised
-    unjudged = note_unjudged(grading.unrecognised, shown)
-    records = classes or grading.grade_others(inferred.functions)
+    grading = _Grading(session, submission, settings, inferred, emit)
+    outcomes = (*grading.judge_named(), *grading.judge_all(inferred.candidates))
+    records = [*list_records(outcomes), *grading.judge_layers(outcomes)]
+    unjudged = list_unrecognised(outcomes, records)
+    shown: Collection[str] = list_resembling(outcomes) if records else unjudged
+    functions = [] if records else grading.judge_all(inferred.functions)
+    records += list_records(functions)
     if not records:
-        return [grading.record_nothing(inferred.problem)]
+        problem = explain_nothing(inferred.problem, (*outcomes, *functions))
+        return [grading.record_error(problem)]
     first, *others = records
-    return [replace(first, notes=(*first.notes, *unjudged)), *others]
+    return [replace(first, notes=(*first.notes, *note_unjudged(unjudged, shown))), *others]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class _Grading:
     """The grading of one file."""
 
     session: Session
     submission: Submission
     settings: Settings
-    signatures: Mapping[str, Signature]
+    inferred: Inferred
     emit: Listener
     began: float = field(default_factory=time.monotonic)
-    failure: tuple[str, SubmissionFailed] | None = None
-    """the failure that kept a class from being recognised"""
-    unrecognised: dict[str, "NotBound"] = field(default_factory=dict)
-    """the classes that were not recognised, by name"""
-    unrelated: dict[str, Exercise] = field(default_factory=dict)
-    """the definitions that only resemble an exercise by their names, with this exercise"""
-    bindings: dict[str, "Binding"] = field(default_factory=dict)
-    """the bindings of the classes that were recognised, by name"""
-    layers: dict[str, "tuple[Signature, ObservedLayer]"] = field(default_factory=dict)
-    """what was seen of classes that use attention without being attention, by name"""
-    unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
-    """the errors for definitions that are unchanged from the starter, by name"""
 
-    def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
-        """Return the records of the definitions that answer exercises by their names."""
-        with contextlib.suppress(SubmissionFailed):  # then it fails again when it is judged
-            self.unwritten = find_unwritten(self.session, targets[:MAX_DEFINITIONS])
-        follow_ups = (*FOLLOW_UPS, self._use_own_terms, repeat_alone)
-        judged = [(each, self._grade_one(each, follow_ups)) for each in targets[:MAX_DEFINITIONS]]
-        records = [record for _, record in judged if record is not None]
-        more = (self._grade_beyond(each, record) for each, record in judged if record is not None)
-        records += [record for record in more if record is not None]
-        if len(targets) > MAX_DEFINITIONS:
-            left_out = targets[MAX_DEFINITIONS:]
-            records.append(record_left_out(self.submission, self.settings, left_out))
-        return records
-
-    def _grade_one(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
-        """Return the record of a definition, in its other forms, too, if it is judged by itself."""
-        record, signature = self._grade(target, follow_ups), self.signatures.get(target.name)
-        binding = self.bindings.get(target.name)
-        if record is None or record.exercise != infer.OPEN or None in (signature, binding):
-            return record
-        assert signature is not None and binding is not None
-        return self._judge_forms(signature, binding, record)
-
-    def _grade_beyond(self, target: Target, record: SubmissionRecord) -> SubmissionRecord | None:
-        """Return the record of a right answer whose calls take more, if that is wrong."""
-        signature = self.signatures.get(target.name)
-        whole = self.settings.exercise is None and record.exercise != infer.OPEN
-        right = whole and record.status == Status.PASSED.value
-        if not right or signature is None or not takes_more(signature, target.exercise.contract):
-            return None
-        binding = self._recognise_alone(signature)
-        judged = binding and self._judge_forms(signature, say_beyond(binding, target.exercise.slug))
-        return judged if judged and judged.status != Status.PASSED.value else None
-
-    def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
-        """Return the records of definitions that are recognised by their behaviour."""
-        bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
-        graded = (self._judge_forms(s, b) for s, b in bound if b is not None)
-        return [record for record in graded if record is not None]
-
-    def grade_layers(
-        self, records: Sequence[SubmissionRecord], inferred: Inferred
-    ) -> list[SubmissionRecord]:
-        """Return the records of layers around attention, which are unrecognised no more."""
-        if self.settings.exercise is not None or not self.layers:
-            return []
-        from headcheck.grader.grading.layers import LayerJudge
-
-        whole = [name for each in records if (name := each.name) and self._has_layers(each)]
-        kinds = {name: found.kind for name, found in self.unrecognised.items() if found.kind}
-        judge = LayerJudge(self.session, self.submission, inferred.classes, records, whole, kinds)
-        run = functools.partial(judge.judge, self.layers)
-        made = fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
-        for record in made:
-            self.unrecognised.pop(record.name or "", None)
-        return made
-
-    def _has_layers(self, record: SubmissionRecord) -> bool:
-        """Whether a judged definition has layers for queries, keys and values."""
-        binding, exercise = self.bindings.get(record.name or ""), BY_SLUG.get(record.exercise or "")
-        contract = binding.contract if binding else exercise.contract if exercise else None
-        return contract is not None and contract.has(Capability.PROJECTED)
-
-    def _judge_forms(
-        self, signature: Signature, binding: "Binding", known: SubmissionRecord | None = None
-    ) -> SubmissionRecord | None:
-        """Return the record of a class by the form with which it loses most."""
-        from headcheck.grader.grading.several_masks import MaskJudge
-
-        grade = functools.partial(self._grade, follow_ups=FOLLOW_UPS)
-        record = MaskJudge(grade, self._recognise_alone).judge(signature, binding, known)
-        self.unrecognised.pop(signature.name, None)  # it is judged in some form
-        return record
-
-    def _grade(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
-        """Return the record of a definition; None for one that answers no exercise after all."""
-        if target.name in self.unwritten:
-            return self._record_error(self.unwritten[target.name], target)
-        with DefinitionGrader(self.session, self.settings, self.emit) as grader:
-            judged = judge(self._ask(target), grader.run, (grader.repair, *follow_ups))
-            if target.name in self.unrelated:
-                return None
-            return grader.record(judged, self.submission)
-
-    def _use_own_terms(self, judged: LiveJudgement) -> Attempt | None:
-        """Return the attempt in a class's own terms, if it has another form than was asked for.
-
-        If no exercise was requested, such a class is judged only by its behaviour. A definition
-        that only resembles an exercise by its name, has another form, and computes no known
-        attention answers no exercise.
-        """
-        target, asked = judged.attempt.target, self.settings.exercise is not None
-        named = target.name == target.exercise.contract.name and not target.by_position
-        signature = self.signatures.get(target.name)
-        differs = find_difference(judged, signature, asked=asked, named=named)
-        resembles = not asked and not named
-        right = summarise_status(judged.verdicts) is Status.PASSED
-        if (right or judged.attempt.repair is not None) and not differs.batches:
-            return None
-        if judged.failure is not None or not (resembles or differs):
-            return None
-        if signature is None:  # a function of other things than queries, keys and values
-            self.unrelated |= {target.name: target.exercise} if resembles and differs else {}
-            return None
-        from headcheck.grader.grading import open_mode
-
-        judged.live.restart()
-        binding = self._recognise(signature)
-        foreign = resembles or (
-            not asked and is_foreign(target.exercise.contract, self.unrecognised.get(target.name))
-        )
-        if binding is None and foreign and differs and self.failure is None:
-            self.unrelated[target.name] = target.exercise
-        if binding is None or not differs.allows(binding, asked=asked):
-            return None
-        if differs.layers:
-            binding = say_exercise(binding, target.exercise.slug)
-        if not asked and not (named and binding.broken):
-            return self._ask(open_mode.make_open_target(signature, binding))
-        adapted = open_mode.make_adapted_target(signature, target, binding)
-        return None if adapted is None else self._ask(adapted)
-
-    def _ask(self, target: Target) -> Attempt:
-        depth = self.settings.get_depth(target.exercise)
-        return ask(replace(target, exercise=target.exercise.at(depth)))
-
-    def _recognise(self, signature: Signature) -> "Binding | None":
+    @functools.cached_property
+    def _open(self) -> "OpenJudge":
         # Here, since an answer in the form that its exercise asks for needs none of this.
-        from headcheck.grader.grading import open_mode
-        from headcheck.properties.binding.binding import Binding
+        from headcheck.grader.grading.open_mode.judge import OpenJudge
 
-        try:
-            found, layer = open_mode.recognise(self.session, signature, self.settings)
-        except SubmissionFailed as failed:
-            self.failure = self.failure or (signature.name, failed)
-            return None
-        if layer is not None:
-            self.layers[signature.name] = signature, layer
-        if isinstance(found, Binding):
-            self.bindings.setdefault(signature.name, found)
-            return found
-        self.unrecognised[signature.name] = found
-        return None
+        return OpenJudge(self.session, self.submission, self.settings, self.emit)
 
-    def _recognise_alone(self, signature: Signature) -> "Binding | None":
-        """Return a class's binding; if headcheck fails here, other classes still get verdicts."""
-        recognise = functools.partial(self._recognise, signature)
-        return fault.contain(recognise, None, SandboxError, BadContract)
+    def judge_named(self) -> Iterator[Outcome]:
+        """Yield what becomes of the definitions that answer exercises by their names."""
+        every = self.inferred.targets
+        targets, left_out = every[:MAX_DEFINITIONS], every[MAX_DEFINITIONS:]
+        unwritten = dict[str, ErrorRecord]()
+        with contextlib.suppress(SubmissionFailed):  # then it fails again when it is judged
+            unwritten = find_unwritten(self.session, targets)
+        judged = [self._judge_answer(each, unwritten.get(each.name)) for each in targets]
+        yield from judged
+        for target, outcome in zip(targets, judged, strict=True):
+            yield from self._judge_beyond(target, outcome)
+        if left_out:
+            record = record_left_out(self.submission, self.settings, left_out)
+            yield Outcome(left_out[0].name, record)
 
-    def record_nothing(self, problem: ErrorRecord | None) -> SubmissionRecord:
-        """Return the record of a file that holds nothing to judge."""
-        if self.failure is not None and not self.unrecognised:
-            name, failed = self.failure
-            problem = explain_load_error(failed, name)
-        problem = problem or explain_unrelated(self.unrelated)
-        if self.unrecognised:
-            problem = explain_unrecognised(problem, self.unrecognised)
-        return self._record_error(problem)
+    def _judge_answer(self, target: Target, unwritten: ErrorRecord | None) -> Outcome:
+        """Judge a definition by its exercise, or in its own terms if it has another form."""
+        if unwritten is not None:
+            return Outcome(target.name, self.record_error(unwritten, target))
+        known, signature = Outcome(target.name), self.inferred.signatures.get(target.name)
+        asked = self.settings.exercise is not None
+        with DefinitionGrader(self.session, self.settings, self.emit) as grader:
+            judged = grader.judge(target)
+            differs = find_difference(judged, signature, asked=asked)
+            if differs is not None and signature is not None:
+                judged.live.restart()
+                known, own = self._open.find_own_terms(signature, target, differs)
+                judged = grader.judge_as(own, judged) if own is not None else judged
+            elif differs is not None and differs.resembles and differs:
+                # a function of other things than queries, keys and values
+                known = Outcome(target.name, resembles=target.exercise)
+            if known.resembles is not None:
+                return known
+            outcome = replace(known, record=grader.record(judged, self.submission))
+        return outcome if known.recognition is None else self._open.judge_further(outcome)
 
-    def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
+    def _judge_beyond(self, target: Target, outcome: Outcome) -> Iterator[Outcome]:
+        """Yield what becomes of a right answer whose calls take more."""
+        signature, record = self.inferred.signatures.get(target.name), outcome.record
+        if record is None or record.exercise == infer.OPEN or self.settings.exercise is not None:
+            return
+        right = record.status == Status.PASSED.value
+        if right and signature is not None and takes_more(signature, target.exercise.contract):
+            yield self._open.judge_beyond(signature, target.exercise.slug)
+
+    def judge_all(self, signatures: Sequence[Signature]) -> list[Outcome]:
+        """Return what becomes of definitions that are recognised by their behaviour."""
+        return [self._open.judge(each) for each in signatures[:MAX_DEFINITIONS]]
+
+    def judge_layers(self, outcomes: Sequence[Outcome]) -> list[SubmissionRecord]:
+        """Return the records of layers around attention."""
+        seen = any(o.recognition is not None and o.recognition.layer for o in outcomes)
+        if self.settings.exercise is not None or not seen:
+            return []
+        return self._open.judge_layers(outcomes, self.inferred.classes)
+
+    def record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)

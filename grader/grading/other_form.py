@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from headcheck.grader.grading.attempts import Judgement
+from headcheck.grader.grading.recording import summarise_status
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import (
@@ -18,9 +18,6 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.signatures.vocabulary import guess_quantity, list_given
 from headcheck.properties.violations.violation import NOT_FAILED, Reason, Status
-
-if TYPE_CHECKING:
-    from headcheck.properties.binding.binding import Binding, NotBound
 
 LACKS_AXIS = re.compile(
     r"Dimension out of range|not enough values to unpack|too many indices|does not equal the number"
@@ -37,6 +34,10 @@ OTHER_ARGUMENTS = re.compile(
 class Difference:
     """How a definition differs from what an exercise asks for."""
 
+    asked: bool
+    """whether this exercise was asked for"""
+    named: bool
+    """whether the definition has the exercise's name, and does not only resemble it"""
     batches: bool
     """whether it may be meant for batches of the sequences that the exercise has"""
     layers: bool
@@ -47,33 +48,35 @@ class Difference:
     def __bool__(self) -> bool:
         return self.batches or self.layers or self.form
 
-    def allows(self, binding: "Binding", *, asked: bool) -> bool:
-        """Whether a definition that is recognised so is judged in its own terms.
-
-        If its form does not differ, a mistake in it is one by the exercise. So it is if only more
-        layers differ.
-        """
-        if self.form:
-            return not (asked and binding.inexact)
-        if self.layers or not self:
-            return not binding.mistakes and not binding.inexact
-        return binding.contract.has(Capability.BATCH) and not binding.inexact
+    @property
+    def resembles(self) -> bool:
+        """Whether only its name suggests the exercise."""
+        return not self.asked and not self.named
 
 
 def find_difference(
-    judged: Judgement, signature: Signature | None, *, asked: bool, named: bool
-) -> Difference:
+    judged: Judgement, signature: Signature | None, *, asked: bool
+) -> Difference | None:
     """Return how a definition differs from the exercise that it was judged by.
 
-    The exercise may have been `asked` for, or the definition may have its name.
+    None if it may not be judged in its own terms: it is right, it stops, or it has the form that
+    the exercise asks for. The exercise may have been `asked` for.
     """
-    contract, verdicts = judged.attempt.target.exercise.contract, judged.verdicts
-    return Difference(
+    target, verdicts = judged.attempt.target, judged.verdicts
+    contract = target.exercise.contract
+    named = target.name == contract.name and not target.by_position
+    differs = Difference(
+        asked,
+        named,
         not asked and _may_take_batches(contract, judged),
         not asked and named and _adds_layers(verdicts),
         _has_other_form(verdicts, asked=asked, named=named)
         or (not asked and signature is not None and _takes_heads(signature, contract)),
     )
+    right = summarise_status(verdicts) is Status.PASSED
+    if (right or judged.attempt.repair is not None) and not differs.batches:
+        return None
+    return differs if judged.failure is None and (differs.resembles or differs) else None
 
 
 def _takes_heads(signature: Signature, contract: Contract) -> bool:
@@ -116,23 +119,6 @@ def _adds_layers(verdicts: Sequence[Verdict]) -> bool:
     return more and it_equals_the_equation in failed
 
 
-def is_foreign(asked: Contract, found: "NotBound | None") -> bool:
-    """Whether nothing is known of an unrecognised class, or no weight is named as asked."""
-    if found is None or found.lacks_import:
-        return found is not None
-    wanted = {_simplify(mapping.path) for mapping in asked.mappings}
-    own = {_simplify(path) for path in found.paths}
-    return bool(own) and not wanted & own
-
-
-def _simplify(path: str) -> str:
-    """Return a path of a weight without what people write in several ways: `W_q` is `wq`.
-
-    A head's number stands for that of any head.
-    """
-    return re.sub(r"\{\w+\}|\d+", "*", path).replace("_", "").lower()
-
-
 def takes_more(signature: Signature, contract: Contract) -> bool:
     """Whether calls take an option for a cache or the like, which an exercise does not ask for."""
     form = contract.call_form
@@ -140,18 +126,6 @@ def takes_more(signature: Signature, contract: Contract) -> bool:
     asked |= set() if form.cache is None else {form.cache.argument}
     options = (p.name for p in signature.call if p.has_default and p.name not in asked)
     return any(map(list_given, options))
-
-
-def say_exercise(binding: "Binding", slug: str) -> "Binding":
-    """Return a binding that says which exercise a class with more layers could answer."""
-    remark = f"it is named as in `{slug}`, but has more layers: to judge it by that, add --exercise"
-    return replace(binding, remarks=(*binding.remarks, remark))
-
-
-def say_beyond(binding: "Binding", slug: str) -> "Binding":
-    """Return a binding that says that a class answers an exercise, and takes more."""
-    remark = f"it answers `{slug}`, which does not ask for all that its calls take"
-    return replace(binding, remarks=(*binding.remarks, remark))
 
 
 def _takes_others(unmet: Verdict) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.outcome import Outcome, list_resembling, list_unrecognised
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report import points
@@ -47,16 +48,27 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
     return problem
 
 
-def explain_unrelated(unrelated: Mapping[str, Exercise]) -> ErrorRecord:
+def explain_nothing(problem: ErrorRecord | None, outcomes: Sequence[Outcome]) -> ErrorRecord:
+    """Say why none of a file's definitions is judged; there may be a problem without them."""
+    unrecognised, resembling = list_unrecognised(outcomes, ()), list_resembling(outcomes)
+    failed = ((o.name, o.recognition.failure) for o in outcomes if o.recognition is not None)
+    name, failure = next((each for each in failed if each[1] is not None), ("", None))
+    if failure is not None and not unrecognised:
+        return explain_load_error(failure, name)
+    problem = problem or _explain_resembling(resembling)
+    return _explain_unrecognised(problem, unrecognised) if unrecognised else problem
+
+
+def _explain_resembling(resembling: Mapping[str, Exercise]) -> ErrorRecord:
     """Say that a file answers no exercise, and which exercise its definitions were tried as."""
-    if not unrelated:
+    if not resembling:
         return ErrorRecord("not_found", "nothing in it answers an exercise")
-    tried = ", ".join(f"`{name}` is no {each.slug}" for name, each in unrelated.items())
+    tried = ", ".join(f"`{name}` is no {each.slug}" for name, each in resembling.items())
     text = f"{tried}, by its arguments, weights and results; to judge it as such, add --exercise"
     return ErrorRecord("not_found", text)
 
 
-def explain_unrecognised(problem: ErrorRecord, tried: "Mapping[str, NotBound]") -> ErrorRecord:
+def _explain_unrecognised(problem: ErrorRecord, tried: "Mapping[str, NotBound]") -> ErrorRecord:
     """Extend an error's message: these classes compute no kind of attention that headcheck knows.
 
     Those with a fault come first.

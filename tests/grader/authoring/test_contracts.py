@@ -13,7 +13,7 @@ from headcheck.grader.authoring import drafts
 from headcheck.grader.authoring.author import _check_sharing
 from headcheck.grader.authoring.decisions import decide
 from headcheck.grader.authoring.recognising import CannotAuthor, Recognised
-from headcheck.grader.grading.open_mode import make_open_target
+from headcheck.grader.grading.open_mode.targets import make_open_target
 from headcheck.grader.reading.submission import Submission
 from headcheck.properties.binding.binding import Binding, bind
 from headcheck.properties.contracts.contract import Capability, Contract

@@ -9,13 +9,15 @@ from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import list_answers
 from headcheck.grader.batch import disk_cache, plan, replay, transcript
 from headcheck.grader.batch.recording import Recorder, record_queries
-from headcheck.grader.grading import diagnosis, evidence, explanation, open_mode
+from headcheck.grader.grading import diagnosis, evidence, explanation
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.grading.open_mode.recognition import Recognition, recognise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.signatures.signature import Signature
 
 if TYPE_CHECKING:
@@ -124,12 +126,11 @@ def test_a_class_that_we_fail_at_costs_no_other_its_verdict(
     named = EXERCISE.contract.name
     source = EXERCISE.solution.replace(named, "First")
     source += "\n" + source.replace("First", "Second")
-    recognise = open_mode.recognise
 
-    def stumble(reading: object, signature: Signature, settings: Settings) -> object:
-        return fail() if signature.name == "First" else recognise(reading, signature, settings)  # type: ignore[arg-type]
+    def stumble(reading: Session, signature: Signature, settings: Settings) -> Recognition:
+        return fail() if signature.name == "First" else recognise(reading, signature, settings)
 
-    monkeypatch.setattr(open_mode, "recognise", stumble)
+    monkeypatch.setattr("headcheck.grader.grading.open_mode.judge.recognise", stumble)
     [record] = grade_all(source)
     assert record.name == "Second" and record.status == "passed"
 

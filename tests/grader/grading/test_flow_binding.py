@@ -2,7 +2,7 @@
 
 import pytest
 
-from headcheck.grader.grading.flow_binding import match_by_flow
+from headcheck.grader.grading.open_mode.flow_binding import match_by_flow
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.search import BindingSearch, Match

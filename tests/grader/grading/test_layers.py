@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headcheck.grader.grading.observed_layers import ObservedLayer, observe_layer
+from headcheck.grader.grading.open_mode.observed_layers import ObservedLayer, observe_layer
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.layer_code import LayerCode, list_layer_code
 from headcheck.grader.reading.symbol_table import build_symbol_table

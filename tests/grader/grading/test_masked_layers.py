@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headcheck.grader.grading.masked_layers import MASKED
+from headcheck.grader.grading.open_mode.masked_layers import MASKED
 from tests.grader.grading.test_layers import HEAD, observe
 from tests.properties.binding.strangers import FUSED, SCORES, THIRDS, make
 

@@ -7,7 +7,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.infer import OPEN
-from headcheck.grader.grading.open_mode import adapt_contract
+from headcheck.grader.grading.open_mode.targets import adapt_contract
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families import ALL
 from headcheck.properties.terms.call_form import CacheConvention, CallForm

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.layer_claims import Claim, JudgedClaim
+from headcheck.grader.grading.open_mode.layer_claims import Claim, JudgedClaim
 from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.calls import (
     list_mask_names,

@@ -1,25 +1,14 @@
-"""Recognise a class without an exercise by its behaviour, and judge the class by this behaviour."""
+"""Make targets of classes in terms of their own, with or without an exercise."""
 
-import contextlib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from headcheck.exercises import Exercise
-from headcheck.grader.grading.flow_binding import match_by_flow
 from headcheck.grader.grading.infer import OPEN, Target
-from headcheck.grader.grading.observed_layers import (
-    ObservedLayer,
-    call_and_observe,
-    observe_layer,
-)
-from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import describe_other_weights
-from headcheck.grader.sandbox.grader_side.session import Session
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.binding import grounds
-from headcheck.properties.binding.binding import Binding, NotBound, bind
-from headcheck.properties.binding.by_name import match_by_name
+from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.describe import (
     describe_attention,
     describe_intent,
@@ -29,9 +18,8 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
 from headcheck.properties.signatures.signature import Signature
-from headcheck.properties.subject import Subject
-from headcheck.properties.terms.call_form import CallForm, MaskConvention
-from headcheck.properties.violations.violation import Note, SubmissionFailed
+from headcheck.properties.terms.call_form import MaskConvention
+from headcheck.properties.violations.violation import Note
 
 C = Capability
 INTENDED = frozenset(
@@ -58,37 +46,6 @@ VARIANTS = BROUGHT - {C.BLOCKED} | {C.CACHE}
 CASES = 12
 """The maximum number of cases for one property. It is smaller than for an exercise, because here
 every check runs live."""
-
-
-def recognise(
-    reading: Session, signature: Signature, settings: Settings
-) -> tuple[Binding | NotBound, ObservedLayer | None]:
-    """Return the class's binding and, if it wraps attention in a layer, what was observed of it.
-
-    Both are determined in a separate process.
-
-    Raises SubmissionFailed if the class cannot be loaded, or if its process ends.
-    """
-    limits = settings.get_limits(settings.exercise)
-    session = reading.start_successor(limits, by_hand=settings.by_hand)
-    with contextlib.closing(session):
-        session.load(signature.name)
-        signature = signature if settings.roles is None else settings.roles.add_to(signature)
-        subject = ChannelSubject(session)
-        found = bind(subject, signature, (match_by_name, match_by_flow))
-        layer: ObservedLayer | None = None
-        with contextlib.suppress(SubmissionFailed):  # what was found is told nevertheless
-            if isinstance(found, NotBound):
-                layer = observe_layer(subject, found.probes, signature)
-            else:
-                layer = _observe_beside(subject, signature, found.contract.call_form)
-        return found, layer
-
-
-def _observe_beside(subject: Subject, signature: Signature, form: CallForm) -> ObservedLayer | None:
-    """Return what is seen of a layer beside its attention; None of a class that is no layer."""
-    is_layer = bool(form.silenced) or form.adds_tokens or form.joins_queries
-    return call_and_observe(subject, signature) if is_layer else None
 
 
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:

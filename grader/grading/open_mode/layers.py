@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.infer import OPEN
-from headcheck.grader.grading.layer_claims import JudgedClaim
-from headcheck.grader.grading.observed_layers import EFFECT, USED, ObservedLayer
+from headcheck.grader.grading.open_mode.layer_claims import JudgedClaim
+from headcheck.grader.grading.open_mode.observed_layers import EFFECT, USED, ObservedLayer
 from headcheck.grader.grading.tracing.positions import Position, name_lines, sort_positions
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.submission import Submission

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.continued_layers import judge_continued
-from headcheck.grader.grading.layer_claims import Claim, JudgedClaim
-from headcheck.grader.grading.masked_layers import judge_masked
-from headcheck.grader.grading.normed_alike import iter_normed_apart
-from headcheck.grader.grading.residuals import find_lost_tokens
+from headcheck.grader.grading.open_mode.continued_layers import judge_continued
+from headcheck.grader.grading.open_mode.layer_claims import Claim, JudgedClaim
+from headcheck.grader.grading.open_mode.masked_layers import judge_masked
+from headcheck.grader.grading.open_mode.normed_alike import iter_normed_apart
+from headcheck.grader.grading.open_mode.residuals import find_lost_tokens
 from headcheck.grader.grading.tracing.calls import trace_probe
 from headcheck.grader.grading.tracing.graph import Flow
 from headcheck.grader.grading.tracing.positions import Position

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.layer_claims import Claim, JudgedClaim
+from headcheck.grader.grading.open_mode.layer_claims import Claim, JudgedClaim
 from headcheck.properties.binding.bench import is_close
 from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.caches import EMPTY, PLACES, list_asking, names_cache
