@@ -14,8 +14,10 @@ from headcheck.properties.terms.case import Case
 
 HasEffect = Callable[[str], bool]
 """whether a tensor changes what a module returns, so that it must have a role"""
+Allows = Callable[[ParameterMapping, HeadSizes], bool]
+"""whether a tensor may hold these projections"""
 LayoutSource = Callable[
-    [Mapping[str, TensorInfo], Case, HasEffect], Iterator[tuple[ParameterMapping, ...]]
+    [Mapping[str, TensorInfo], Case, HasEffect, Allows], Iterator[tuple[ParameterMapping, ...]]
 ]
 LETTERS = ("q", "k", "v")
 BIASES = ("b_q", "b_k", "b_v", "b_o")
@@ -87,30 +89,45 @@ def is_unknown(_: str) -> bool:
     return False
 
 
+def is_allowed(_mapping: ParameterMapping, _sizes: HeadSizes) -> bool:
+    """Say of every tensor that it may hold any projections."""
+    return True
+
+
 def iter_mappings(
-    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], case: Case, has_effect: HasEffect
+    layouts: LayoutSource,
+    tensors: Mapping[str, TensorInfo],
+    case: Case,
+    has_effect: HasEffect,
+    allows: Allows,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the mappings of these layouts; one without weights if all widths are equal."""
     if any(info.kind != "buffer" for info in tensors.values()):
-        yield from layouts(tensors, case, has_effect)
+        yield from layouts(tensors, case, has_effect, allows)
     elif case.d_in == case.d_out:
         yield ()
 
 
 def iter_named_layouts(
-    tensors: Mapping[str, TensorInfo], case: Case, has_effect: HasEffect = is_unknown
+    tensors: Mapping[str, TensorInfo],
+    case: Case,
+    has_effect: HasEffect = is_unknown,
+    allows: Allows = is_allowed,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the mappings that names suggest, in which every tensor with an effect has a role."""
     stored = list_stored(tensors, case)
     matrices = [t for t in stored if t.is_matrix and find_claimant(t.path) is None]
-    yield from _iter_complete(_iter_named(matrices), stored, case, has_effect)
+    yield from _iter_complete(_iter_named(matrices), stored, case, has_effect, allows)
     if case.d_latent:
         for layout in iter_latent_layouts(matrices, case):
             yield from _iter_finished(add_biases(layout, stored), stored, case, has_effect)
 
 
 def iter_layouts(
-    tensors: Mapping[str, TensorInfo], case: Case, has_effect: HasEffect = is_unknown
+    tensors: Mapping[str, TensorInfo],
+    case: Case,
+    has_effect: HasEffect = is_unknown,
+    allows: Allows = is_allowed,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield mappings of all tensors that have an effect; those that names suggest come first."""
     stored = list_stored(tensors, case)
@@ -118,7 +135,7 @@ def iter_layouts(
     plain = [t for t in matrices if find_claimant(t.path) is None]
     named = list(_iter_named(plain))
     choices = itertools.chain(named, _iter_choices(plain if named else matrices))
-    yield from _iter_complete(choices, stored, case, has_effect)
+    yield from _iter_complete(choices, stored, case, has_effect, allows)
 
 
 def _iter_complete(
@@ -126,6 +143,7 @@ def _iter_complete(
     stored: Sequence[StoredTensor],
     case: Case,
     has_effect: HasEffect,
+    allows: Allows,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the layouts of all choices, with their biases."""
     seen: set[tuple[ParameterMapping, ...]] = set()
@@ -134,7 +152,7 @@ def _iter_complete(
         effective = (t for t in matrices if has_effect(t.any_path))
         choices = _leave_parts(choices, {t.path: name_roles(t, case) for t in effective})
     for projections, output in choices:
-        for layout in _iter_packings(projections, output, case):
+        for layout in _iter_packings(projections, output, case, allows):
             complete = add_biases(layout, stored)
             if complete not in seen:
                 seen.add(complete)
@@ -251,12 +269,16 @@ def _iter_choices(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
 
 
 def _iter_packings(
-    projections: Sequence[tuple[StoredTensor, str]], output: StoredTensor | None, case: Case
+    projections: Sequence[tuple[StoredTensor, str]],
+    output: StoredTensor | None,
+    case: Case,
+    allows: Allows,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the ways in which tensors of these shapes can hold these projections."""
     own = case.d_in, case.heads, case.head_dim, case.kv_heads
     sizes = HeadSizes(*own, d_context=case.d_context)
-    options = [_list_fitting(tensor, letters, sizes) for tensor, letters in projections]
+    fitting = (_list_fitting(tensor, letters, sizes) for tensor, letters in projections)
+    options = [[each for each in every if allows(each, sizes)] for every in fitting]
     outputs = () if output is None else _list_fitting(output, "o", sizes)
     if not all(options) or (output is not None and not outputs):
         return

@@ -17,6 +17,7 @@ from headcheck.properties.binding.row_gradients import RowGradients, compute_row
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract, FeatureMap
 from headcheck.properties.contracts.implied_capabilities import restate_steps
+from headcheck.properties.contracts.parameter_mapping import HeadSizes, ParameterMapping
 from headcheck.properties.mistakes.pipeline import StepOverrides
 from headcheck.properties.parts.features import FEATURE_EPSILONS
 from headcheck.properties.parts.norms import EPSILONS, LENGTH_ALONE, Norm
@@ -77,6 +78,10 @@ class CallProbe:
         """What gradients tell of the roles of rows. Raises SubmissionFailed if the process ends."""
         given = self.module, self.seen.x, self.seen.outputs, self.seen.stored
         return compute_row_gradients(*given, batched=self.batched)
+
+    def allows(self, mapping: ParameterMapping, sizes: HeadSizes) -> bool:
+        """Whether gradients allow that a tensor holds these projections."""
+        return self.row_gradients is None or self.row_gradients.allow(mapping, sizes)
 
     @functools.cached_property
     def tells_places(self) -> bool:

@@ -8,19 +8,22 @@ A search through all layouts of a module leaves out those that contradict this. 
 confirmed by outputs, as any other explanation is.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.parameter_mapping import HeadSizes, ParameterMapping
+from headcheck.properties.parts.context_width import READING
 from headcheck.properties.subject import Module
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 RELATIVE = 1e-4
 """the part of a gradient that counts as nothing; a class may compute in float32"""
+ROLES = ("W_q", "W_k", "W_v")
 Stored = Mapping[str, Tensor]
 
 
@@ -32,16 +35,30 @@ class RowGradients:
     among_others: Stored
     alone: Stored | None
     """None if a call for a single token raises"""
+    known: dict[tuple[ParameterMapping, HeadSizes, bool], bool] = field(default_factory=dict)
+    """what has been found out, since thousands of layouts share few mappings"""
 
-    def allow(self, contract: Contract, case: Case) -> bool:
+    def allow_all(self, contract: Contract, case: Case) -> bool:
         """Whether nothing contradicts that these are the queries, keys and values of a contract."""
-        if not contract.has(Capability.PROJECTED):
-            return True
-        found = _read(contract, case, self.among_others)
-        on_tokens = [(name, t) for name, t in found.items() if t.shape[1] == len(self.token)]
-        if any(self._are_along(t, name) is not (name == "W_q") for name, t in on_tokens):
-            return False
-        return self.alone is None or _weighs_values(contract, _read(contract, case, self.alone))
+        sizes, leaks = contract.get_head_sizes(case), contract.has(Capability.SINKS)
+        return all(self._allow(mapping, sizes, leaks) for mapping in contract.mappings)
+
+    def allow(self, mapping: ParameterMapping, sizes: HeadSizes) -> bool:
+        """Whether nothing contradicts that a tensor holds these queries, keys or values."""
+        leaks = any(t.numel() == sizes.heads for t in self.among_others.values())  # perhaps sinks
+        return self._allow(mapping, sizes, leaks)
+
+    def _allow(self, mapping: ParameterMapping, sizes: HeadSizes, leaks: bool) -> bool:
+        key = mapping, sizes, leaks
+        if key not in self.known:
+            self.known[key] = self._fits(mapping, sizes) and self._weighs(mapping, sizes, leaks)
+        return self.known[key]
+
+    def _fits(self, mapping: ParameterMapping, sizes: HeadSizes) -> bool:
+        """Whether rows of W_q, and of no other weight, are multiples of the token."""
+        rows = _read(mapping, sizes, self.among_others)
+        on_tokens = [(name, t) for name, t in rows if t.shape[1] == len(self.token)]
+        return all(self._are_along(t, name) is (name == "W_q") for name, t in on_tokens)
 
     def _are_along(self, rows: Tensor, name: str) -> bool:
         """Whether rows of a gradient are multiples of the token: all of W_q, or some of others."""
@@ -51,24 +68,39 @@ class RowGradients:
         alike = across <= RELATIVE * lengths
         return bool(alike.all() if name == "W_q" else (alike & (lengths > 0)).any())
 
+    def _weighs(self, mapping: ParameterMapping, sizes: HeadSizes, leaks: bool) -> bool:
+        """Whether of a token alone all values count, and neither queries nor keys.
 
-def _weighs_values(contract: Contract, alone: Stored) -> bool:
-    """Whether of a token alone all values count, and neither queries nor keys."""
-    if "W_v" not in alone or not any(bool(t.any()) for t in alone.values()):
-        return True  # values may be detached, which is a mistake to be told
-    values = alone["W_v"].norm(dim=1)
-    others = [alone[name] for name in ("W_q", "W_k") if name in alone]
-    idle = all(bool(each.norm() <= RELATIVE * values.max()) for each in others)
-    return bool((values > 0).all()) and (idle or contract.has(Capability.SINKS))
+        Values may be detached, which is a mistake to be told. Queries and keys count if scores leak
+        into a sink.
+        """
+        if self.alone is None:
+            return True
+        most = max(float(t.norm()) for t in self.alone.values())
+        for name, t in _read(mapping, sizes, self.alone):
+            if name == "W_v" and bool(t.any()) and not bool((t.norm(dim=1) > 0).all()):
+                return False
+            if name != "W_v" and not leaks and float(t.norm()) > RELATIVE * most:
+                return False
+        return True
 
 
-def _read(contract: Contract, case: Case, stored: Stored) -> dict[str, Tensor]:
-    """Return gradients by canonical name; none if the shapes are not those of the contract."""
-    try:
-        found = contract.to_canonical(stored, case)
-    except (Violation, RuntimeError, ValueError, TypeError):
-        return {}
-    return {name: found[name] for name in ("W_q", "W_k", "W_v") if name in found}
+def _read(
+    mapping: ParameterMapping, sizes: HeadSizes, stored: Stored
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the gradients of queries, keys and values that a tensor holds, or those of each head.
+
+    Nothing if the shapes are not those of the mapping.
+    """
+    heads = sizes.kv_heads if mapping.is_shared else sizes.heads
+    for head in range(heads) if "{head}" in mapping.path else (None,):
+        found = stored.get(mapping.path.format(head=head))
+        if found is None or tuple(found.shape) != mapping.compute_shape(sizes, head):
+            return
+        pieces = zip(mapping.holds, mapping.unpack(found, sizes), strict=True)
+        for name, t in pieces:
+            if name in ROLES:
+                yield name, t[:, : sizes.d_in] if sizes.d_context and name in READING else t
 
 
 def compute_row_gradients(

@@ -35,7 +35,9 @@ from headcheck.properties.binding.hypotheses import (
 )
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import (
+    Allows,
     LayoutSource,
+    is_allowed,
     iter_layouts,
     iter_mappings,
     iter_named_layouts,
@@ -189,7 +191,7 @@ class BindingSearch(Ways):
                 else:
                     yield self._find_other_scale(probe, probes, attempts) or match
         for probe in itertools.takewhile(self.may_be_exact, probes):
-            every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
+            every = self._iter_contracts(probe, iter_layouts, (probe.blind,), probe.allows)
             match = self._find_exact(probe, every)
             if match is not None:
                 yield self._find_other_scale(probe, probes, attempts) or match
@@ -234,7 +236,7 @@ class BindingSearch(Ways):
         for tried, (contract, sizes) in enumerate(contracts if probe.seen.may_be_exact else ()):
             self.steps += 1
             read = probe.row_gradients if tried >= UNREAD else None
-            allowed = read is None or read.allow(contract, sizes.case)
+            allowed = read is None or read.allow_all(contract, sizes.case)
             place = find_exact(contract, sizes.case, probe.seen) if allowed else None
             if place is not None:
                 return Match(refine(contract, sizes, probe, place), sizes, place)
@@ -329,15 +331,19 @@ class BindingSearch(Ways):
         )
 
     def _iter_contracts(
-        self, probe: CallProbe, layouts: LayoutSource, causal: Sequence[bool]
+        self,
+        probe: CallProbe,
+        layouts: LayoutSource,
+        causal: Sequence[bool],
+        allows: Allows = is_allowed,
     ) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that the shapes of a module allow, the likely ones first."""
         for sizes in self.iter_sizes_of(probe.built):
-            fruitless = layouts, probe.built, sizes.case
+            fruitless = layouts, allows, probe.built, sizes.case
             if sizes.case.d_in != probe.seen.x.shape[-1] or fruitless in probe.fruitless:
                 continue
             mappings: tuple[ParameterMapping, ...] | None = None
-            own = layouts, probe.built.tensors, sizes.case, probe.has_effect
+            own = layouts, probe.built.tensors, sizes.case, probe.has_effect, allows
             for mappings in iter_mappings(*own):
                 for form, hides in iter_readings_of(probe, causal):
                     if form.axes is TokenAxes.TOKENS_FIRST and self.signature.batch_first:

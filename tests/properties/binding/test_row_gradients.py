@@ -35,10 +35,10 @@ def test_they_allow_what_a_right_class_computes_and_nothing_else(form: Form) -> 
     case, contract = match.sizes.case, match.contract
     probes = (probe for probe in search.probes if probe.sizes == match.sizes)
     known = [probe.row_gradients for probe in probes if probe.row_gradients is not None]
-    assert not known or any(each.allow(contract, case) for each in known)
+    assert not known or any(each.allow_all(contract, case) for each in known)
     if len(contract.mappings) > 2 and case.kv_heads == case.heads and not case.d_context:
         for names in (EXCHANGED, VALUES_FIRST):
-            assert not any(each.allow(rename(contract, names), case) for each in known)
+            assert not any(each.allow_all(rename(contract, names), case) for each in known)
 
 
 SINGLE = make(
@@ -55,9 +55,9 @@ def test_a_class_that_refuses_a_token_alone_is_found_by_its_queries() -> None:
     assert match is not None and (match.mistakes, match.inexact) == ((), False)
     read = search.probes[0].row_gradients
     assert read is not None and read.alone is None
-    assert read.allow(match.contract, match.sizes.case)
-    assert not read.allow(rename(match.contract, EXCHANGED), match.sizes.case)
-    assert read.allow(rename(match.contract, VALUES_FIRST), match.sizes.case)
+    assert read.allow_all(match.contract, match.sizes.case)
+    assert not read.allow_all(rename(match.contract, EXCHANGED), match.sizes.case)
+    assert read.allow_all(rename(match.contract, VALUES_FIRST), match.sizes.case)
 
 
 def test_detached_values_contradict_nothing() -> None:
@@ -69,4 +69,4 @@ def test_detached_values_contradict_nothing() -> None:
     assert match is not None and (match.mistakes, match.inexact) == ((), False)
     read = search.probes[0].row_gradients
     assert read is not None and read.alone is not None
-    assert read.allow(match.contract, match.sizes.case)
+    assert read.allow_all(match.contract, match.sizes.case)
