@@ -31,7 +31,7 @@ JOBS = 2
 HEAD = (
     "| set | files | judged rightly | accused | told | missed | not judged | median s | worst s |"
 )
-RIGHTLY = ("passed", "told")
+RIGHTLY = ("passed", "told", "left alone")
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,14 @@ class LabelledFile:
     """A file, and what is known of it."""
 
     path: Path
-    is_right: bool
+    label: str
+    """right, wrong, or other: nothing that any contract covers"""
     kind: str
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a file: passed, accused, told, missed, or not judged."""
+    """What came of a file: passed, accused, told, missed, not judged, or rightly left alone."""
 
     file: LabelledFile
     outcome: str
@@ -79,7 +80,7 @@ def read_labels(folder: Path) -> list[LabelledFile]:
     """Return the files of a set."""
     labels = tomllib.loads((folder / "labels.toml").read_text(encoding="utf-8"))
     return [
-        LabelledFile(folder / f"{name}.py", label["label"] == "right", label["kind"])
+        LabelledFile(folder / f"{name}.py", label["label"], label["kind"])
         for name, label in labels.items()
     ]
 
@@ -93,11 +94,12 @@ def judge(file: LabelledFile) -> Judged:
     said = next((r.error.message for r in records if r.error), "there is nothing to judge")
     seconds = time.monotonic() - began
     if not tried:
-        return Judged(file, "not judged", said, seconds)
+        outcome = "left alone" if file.label == "other" else "not judged"
+        return Judged(file, outcome, said, seconds)
     told = ", ".join(f"{r.name} {r.status}" for r in wrong)
-    if file.is_right:
-        return Judged(file, "accused" if wrong else "passed", told, seconds)
-    return Judged(file, "told" if wrong else "missed", told, seconds)
+    if file.label == "wrong":
+        return Judged(file, "told" if wrong else "missed", told, seconds)
+    return Judged(file, "accused" if wrong else "passed", told, seconds)
 
 
 def grade_alone(path: Path) -> Sequence[SubmissionRecord]:

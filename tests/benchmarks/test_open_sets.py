@@ -26,6 +26,6 @@ def test_a_file_is_judged_by_its_label(
 
 
 def test_a_row_counts_what_came_of_files() -> None:
-    file = LabelledFile(Path("ada.py"), is_right=True, kind="course")
+    file = LabelledFile(Path("ada.py"), "right", "course")
     every = [Judged(file, each, "", 2.0) for each in ("passed", "told", "missed", "not judged")]
     assert write_row("A", every) == "| A | 4 | 2 | 0 | 1 | 1 | 1 | 2.0 | 2.0 |"
