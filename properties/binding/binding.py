@@ -12,6 +12,7 @@ from headcheck.properties.binding.explaining import (
     find_explanation,
     find_idle_norm,
     list_norms,
+    makes_up_a_rate,
 )
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.masks import BIAS
@@ -123,7 +124,8 @@ def _explain(
     """Return how a class is explained in another way, as it is or without norms of tokens."""
     for each in (search, *search.inner):
         read = (found for way in explain if (found := way(each)) is not None)
-        match = next((found for found in read if _fits_its_tables(each, found)), None)
+        told = (found for found in read if not makes_up_a_rate(each.signature, found))
+        match = next((found for found in told if _fits_its_tables(each, found)), None)
         if match is not None:
             return each, match
     return None

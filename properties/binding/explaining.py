@@ -11,7 +11,7 @@ from headcheck.properties.binding.matching import find_exact
 from headcheck.properties.binding.probe import refine
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.ways import EXACT, MAX_STEPS
-from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Entry
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.parts.norms import iter_without_gains
 from headcheck.properties.signatures.signature import Signature, SignatureParameter
@@ -239,13 +239,33 @@ def find_certain(search: BindingSearch) -> Match | None:
     named: Match | None = None
     for match in search.iter_matches():
         if match.mistakes or match.inexact:
-            if named is None and match.guessed and (match.inexact or _makes_up_a_rate(match)):
+            if (
+                named is None
+                and match.guessed
+                and (match.inexact or makes_up_a_rate(search.signature, match))
+            ):
                 continue  # what was passed for an unknown argument may be what is wrong
             return named or match
-        if _is_certain(search, match):
-            return match
+        certain = next(
+            (m for m in _iter_meant(search.signature, match) if _is_certain(search, m)), None
+        )
+        if certain is not None:
+            return certain
         named = named or (None if match.guessed else match)
     return named
+
+
+def _iter_meant(signature: Signature, match: Match) -> Iterator[Match]:
+    """Yield a match, and one in which what was taken for a rate of dropout is a switch."""
+    yield match
+    if makes_up_a_rate(signature, match):
+        arguments = (
+            Argument(a.name, CONSTANT, default=False) if _is_made_up(signature, a) else a
+            for a in match.contract.arguments
+        )
+        kept = match.contract.capabilities - {Capability.DROPOUT}
+        contract = replace(match.contract, arguments=tuple(arguments), capabilities=kept)
+        yield replace(match, contract=restate_steps(contract))
 
 
 def _is_certain(search: BindingSearch, match: Match) -> bool:
@@ -254,10 +274,15 @@ def _is_certain(search: BindingSearch, match: Match) -> bool:
     return all(_holds_at(bench, case) for case in (OTHER, NARROW))
 
 
-def _makes_up_a_rate(match: Match) -> bool:
-    """Whether an argument is taken for a dropout rate although its name does not say so."""
-    rates = (a.name for a in match.contract.arguments if a.quantity == "dropout")
-    return match.guessed and any(guess_quantity(name) != "dropout" for name in rates)
+def makes_up_a_rate(signature: Signature, match: Match) -> bool:
+    """Whether an argument is taken for a rate of dropout although nothing says that it is one."""
+    return any(_is_made_up(signature, argument) for argument in match.contract.arguments)
+
+
+def _is_made_up(signature: Signature, argument: Argument) -> bool:
+    stated = {p.name for p in signature.constructor if p.quantity == "dropout"}
+    said = argument.name in stated or guess_quantity(argument.name) == "dropout"
+    return argument.quantity == "dropout" and not said
 
 
 def _holds_at(bench: Bench, case: Case) -> bool:
@@ -267,7 +292,7 @@ def _holds_at(bench: Bench, case: Case) -> bool:
     mistaken for a dropout rate, only training shows this. Therefore a rate must have an effect in
     training, and only there.
     """
-    made_up = _makes_up_a_rate(bench.match)
+    made_up = makes_up_a_rate(bench.signature, bench.match)
     bench = replace(bench, sized=replace(case, dropout=0.5 if made_up else 0.0))
     form, place = replace(bench.contract.call_form, places=()), bench.match.place
     wanted = bench.compute().output

@@ -3,11 +3,13 @@
 import pytest
 
 from headcheck.properties.binding.binding import NotBound
+from headcheck.properties.contracts.contract import CONSTANT
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.contracts.contract import Positions as P
 from headcheck.properties.terms.call_form import Given
 from tests.properties.binding.strangers import (
     CAUSAL,
+    PROJECT,
     SCORES,
     SEPARATE,
     bind_source,
@@ -100,3 +102,12 @@ def test_an_option_that_is_passed_by_name_only_is_on() -> None:
         takes="dim, heads, *, decoder", init="self.decoder = decoder\n" + SEPARATE, mask=mask
     )
     assert must_bind(source).contract.has(C.CAUSAL)
+
+
+def test_a_required_switch_is_off_and_no_rate_of_dropout() -> None:
+    normed = f"{PROJECT}\nif self.sharp:\n    q, k = (F.normalize(t, dim=-1) for t in (q, k))"
+    source = make(takes="dim, heads, sharp", init=f"{SEPARATE}\nself.sharp = sharp", project=normed)
+    contract = must_bind(source).contract
+    [sharp] = [each for each in contract.arguments if each.name == "sharp"]
+    assert (sharp.quantity, sharp.default) == (CONSTANT, False)
+    assert not contract.has(C.DROPOUT)
