@@ -142,8 +142,13 @@ class _Stream:
         last = {r.step for r in self.residuals}
         trunk = self._walk(first, self._keeps_tokens)
         for end in trunk if not trunk & last else ():
-            if self.flow.does[end] in PRODUCTS and last & self._walk(end, self._is_in_feed_forward):
+            sums = last & self._walk(end, self._is_in_feed_forward)
+            inside = self.flow.walk_on(sums) & self.flow.walk_back([end])
+            if self.flow.does[end] in PRODUCTS and any(map(self._is_activation, inside)):
                 yield REPLACED.format("a feed-forward"), end
+
+    def _is_activation(self, number: int) -> bool:
+        return self.flow.does[number] in ACTIVATIONS
 
     def _is_in_feed_forward(self, number: int) -> bool:
         return self._keeps_tokens(number) or self.flow.does[number] in ACTIVATIONS | PRODUCTS

@@ -61,6 +61,9 @@ RIGHT = {
         x = x + self.attn(self.norm1(x))
         x = self.up(x)
         return x + self.feed(self.norm2(x))""",
+    "a layer of the sum, which is no feed-forward": """
+        x = x + self.attn(self.norm1(x))
+        return self.down(x * self.up.weight.mean())""",
 }
 REPLACED = "takes the place of its tokens"
 WRONG = {
