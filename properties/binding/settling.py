@@ -35,11 +35,12 @@ from headcheck.properties.binding.sizing import (
 )
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
+from headcheck.properties.counting import join_words
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.parts.positions import Positions
 from headcheck.properties.signatures.signature import Signature, SignatureParameter
-from headcheck.properties.signatures.vocabulary import FARTHEST
+from headcheck.properties.signatures.vocabulary import FARTHEST, is_known
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.group import PropertyGroup
@@ -86,6 +87,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_lengths,
         settle_cache,
         _settle_gradients,
+        _settle_idle_parameters,
         settle_output_width,
     ):
         settled = step(Bench(subject, signature, match, settled))
@@ -192,6 +194,26 @@ def _settle_gradients(bench: Bench) -> Settled:
     contract = replace(bench.contract, waived=(*bench.contract.waived, *waived))
     settled = replace(bench.settled, contract=contract)
     return settled.add("it is for inference, as its code says: gradients are not judged")
+
+
+# -------------------------------------------------------------------------- other parameters
+
+
+def _settle_idle_parameters(bench: Bench) -> Settled:
+    """Leave parameters aside that an option may need, if nobody knows what to pass for it."""
+    unknown = [p.name for p in bench.signature.call if p.has_default and not is_known(p.name)]
+    if not unknown:
+        return bench.settled
+    built = construct(bench.subject, bench.contract, bench.case, seed=1).module.describe_tensors()
+    named = bench.contract.get_parameter_shapes(bench.case)
+    idle = [path for path, info in built.items() if info.kind == "parameter" and path not in named]
+    if not idle:
+        return bench.settled
+    waived = (*bench.contract.waived, "there_are_no_other_parameters")
+    settled = replace(bench.settled, contract=replace(bench.contract, waived=waived))
+    which, many = join_words([f"`{path}`" for path in idle]), len(idle) > 1
+    be, it = ("are", "them") if many else ("is", "it")
+    return settled.add(f"{which} {be} not judged: calls with `{unknown[0]}` may need {it}")
 
 
 # ------------------------------------------------------------------------------------- window

@@ -221,6 +221,11 @@ def suggests_role(name: str) -> bool:
     return any(_iter_roles(name))
 
 
+def is_known(name: str) -> bool:
+    """Whether it is known what a call may be given for an argument of this name."""
+    return suggests_role(name) or bool(list_given(name)) or guess_taken(name) is not None
+
+
 def _iter_roles(name: str) -> Iterator[str]:
     plain = _normalise(name)
     return (role for role, words in INPUTS if words.fullmatch(plain))

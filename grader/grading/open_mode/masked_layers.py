@@ -28,6 +28,8 @@ from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskS
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import ignore_crashes
 
+MAX_INPUTS = 3
+"""queries, keys and values: which of more inputs a mask is about, nobody knows"""
 MASKED = Claim(
     "a_mask_hides_its_tokens",
     "What is in a token that the mask hides changes nothing at the others.",
@@ -78,8 +80,8 @@ class MaskTrial:
         names, of_others = list_mask_names(call), list_masks_of_others(call)
         roles = zip(call, guess_roles(call), strict=True)
         beside = any(p.has_default and role not in ("mask", "x") for p, role in roles)
-        if beside and not of_others:
-            return []  # a mask may be of the context alone
+        if self.inputs > MAX_INPUTS or (beside and not of_others):
+            return []  # a mask may be of some inputs, or of the context, alone
         return [name for name in names if name not in of_others]
 
     def _judge(self, name: str) -> JudgedClaim | None:

@@ -13,7 +13,7 @@ from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import Polarity
 
 C = Capability
-OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_mask")
+OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_(\w+_)?mask|\w*mask_q(uery|ueries)?")
 """names of masks of heads and of queries, which do other things than masks of keys"""
 
 

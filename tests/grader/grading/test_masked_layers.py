@@ -89,6 +89,14 @@ def test_a_layer_without_a_mask_is_not_asked() -> None:
     assert MASKED not in observe(ADDING + plain.format(**OF_TOKENS), "Model").claims
 
 
+def test_of_many_inputs_nobody_knows_which_ones_a_mask_hides() -> None:
+    """As of two graphs, each with its places, and a mask for each."""
+    many = MODEL.format(**OF_TOKENS | {"made": "added = 0 * attention_mask[:, None, None]"})
+    many = many.replace("x, attention_mask=None", "x, y, places, others, attention_mask=None")
+    many = many.replace("x = self.embed(x)", "x = self.embed(x + y + places + others)")
+    assert MASKED not in observe(ADDING + many, "Model").claims
+
+
 RESAMPLER = """
 class Resampler(nn.Module):
     def __init__(self, dim, heads):

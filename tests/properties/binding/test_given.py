@@ -111,3 +111,17 @@ def test_a_required_switch_is_off_and_no_rate_of_dropout() -> None:
     [sharp] = [each for each in contract.arguments if each.name == "sharp"]
     assert (sharp.quantity, sharp.default) == (CONSTANT, False)
     assert not contract.has(C.DROPOUT)
+
+
+def test_parameters_that_an_unknown_option_may_need_are_not_judged() -> None:
+    source = make(
+        call="x, distances=None",
+        init=f"{SEPARATE}\nself.slope = nn.Parameter(torch.ones(heads))",
+        scores=f"{SCORES}\nif distances is not None:\n    s = s - self.slope[:, None] * distances",
+    )
+    found = must_bind(source)
+    assert "there_are_no_other_parameters" in found.contract.waived
+    said = "`slope` is not judged: calls with `distances` may need it"
+    assert said in found.remarks
+    plain = must_bind(source.replace(", distances=None", "").replace("distances", "None"))
+    assert plain.contract.waived == ()
