@@ -23,7 +23,7 @@ from pathlib import Path
 from headcheck.grader.grading.grade import grade_file
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties.violations.violation import Status
 
@@ -32,6 +32,7 @@ HEAD = (
     "| set | files | judged rightly | accused | told | missed | not judged | median s | worst s |"
 )
 RIGHTLY = ("passed", "told", "left alone")
+UNDECIDED = (Status.NOT_TRIED.value, Status.NOT_ASKED.value, NOT_JUDGED)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def judge(file: LabelledFile) -> Judged:
     """Grade a file without an exercise."""
     began = time.monotonic()
     records = grade_alone(file.path)
-    tried = [r for r in records if r.status != Status.NOT_TRIED.value]
+    tried = [r for r in records if r.status not in UNDECIDED]
     wrong = [r for r in tried if r.status != Status.PASSED.value]
     said = next((r.error.message for r in records if r.error), "there is nothing to judge")
     seconds = time.monotonic() - began
