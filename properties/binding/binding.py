@@ -46,8 +46,7 @@ NOT_SCALED = re.compile(
 )
 """words of a class that does not scale its scores"""
 SAID_OF_UNSCALED = (
-    "its scores are not divided by the root of a head's width, as in T5: if they should be, this "
-    "is a mistake"
+    "its scores are not divided by the root of a head's width: if they should be, this is a mistake"
 )
 
 
@@ -172,10 +171,15 @@ def _settle(search: BindingSearch, match: Match) -> Binding:
 
 
 def _may_be_unscaled(subject: Subject, signature: Signature, match: Match) -> bool:
-    """Whether scores that are not scaled are meant so, as in T5, or as the class says."""
+    """Whether scores that are not scaled are meant so, as in T5, or as the class says.
+
+    Or as in Luong et al. 2015, section 3.1 (arXiv:1508.04025), where tokens are compared as they
+    are, without weights, and averaged.
+    """
     biases = (p for p in signature.call if BIAS.fullmatch(p.name))
     is_given = any(not p.has_default or POSITION_BIAS.fullmatch(p.name) for p in biases)
-    if not is_given and NOT_SCALED.search(signature.doc) is None:
+    bare = not match.contract.mappings and "value" not in match.contract.call_form.inputs
+    if not (is_given or bare or NOT_SCALED.search(signature.doc)):
         return False
     if [mistake.name for mistake in match.mistakes] == [UNSCALED]:
         return True

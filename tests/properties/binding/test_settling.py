@@ -19,6 +19,7 @@ from tests.properties.binding.strangers import (
     THIRDS,
     bind_source,
     make,
+    mistaken,
     must_bind,
 )
 
@@ -249,6 +250,28 @@ def test_scores_may_be_left_unscaled_if_the_class_says_so() -> None:
     for source in (biased, plain.replace("class Own(nn.Module):\n", DOC)):
         said = must_bind(source)
         assert said.contract.scale == 1 and "not divided by the root" in str(said.remarks)
+
+
+BARE = """
+from torch import nn
+
+class Own(nn.Module):
+    def forward(self, {inputs}):
+        return ({query} @ {key}.mT).softmax(-1) @ {value}
+"""
+
+
+@pytest.mark.parametrize("names", [("query", "memory", "memory"), ("x", "x", "x")])
+def test_tokens_may_be_compared_as_they_are(names: tuple[str, str, str]) -> None:
+    query, key, value = names
+    inputs = ", ".join(dict.fromkeys(names))
+    source = BARE.format(inputs=inputs, query=query, key=key, value=value)
+    assert must_bind(source).contract.scale == 1
+
+
+def test_scores_of_ready_queries_and_keys_are_scaled() -> None:
+    source = BARE.format(inputs="query, key, value", query="query", key="key", value="value")
+    assert mistaken(source) == ["no_scale"]
 
 
 def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() -> None:
