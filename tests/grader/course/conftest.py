@@ -12,6 +12,7 @@ import pytest
 
 from headcheck.grader import run
 from headcheck.grader.course.export import Gradebook
+from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.settings import Settings
@@ -27,7 +28,14 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.seed import Seed, SeedKind
 from headcheck.grader.ui.cli import cli
-from tests.grader.course.gradebooks import MakeRecord, make_odd_gradebook
+from tests.grader.course.gradebooks import (
+    DAY,
+    DUE,
+    HandIn,
+    MakeRecord,
+    make_graded_file,
+    make_odd_gradebook,
+)
 from tests.grader.course.postgresql import PostgreSQLMissing, start_postgresql
 
 
@@ -66,6 +74,25 @@ def record() -> MakeRecord:
             notes=(NoteRecord("prints", "it prints", 1, 2),),
             diagnosis=() if passed else (DiagnosisRecord("no_scale", "Not scaled.", 1, 2, 9, 9),),
         )
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def handed(record: MakeRecord) -> HandIn:
+    """Makes files that were handed in some days after they were due; None is at no known time."""
+
+    def made(
+        who: str, points: float = 100, days: float | None = 0.0, text: str = "", **more: Any
+    ) -> GradedFile:
+        file = f"{who}/{text or 'a'}.py"
+        about = {
+            "file": file,
+            "submitted": None if days is None else (DUE + days * DAY).isoformat(),
+            "content": text or who,
+            "records": (replace(record(who, points), file=file),),
+        }
+        return make_graded_file(who, **{**about, **more})
 
     return made
 

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -15,11 +16,14 @@ from headcheck.grader.course.export import ExportedFiles, Gradebook
 from headcheck.grader.course.intake import roster
 from headcheck.grader.course.intake.roster import Student
 from headcheck.grader.course.results import ExerciseResult
-from headcheck.grader.course.store.records import Override
+from headcheck.grader.course.store.records import GradedFile, Override
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 
 MakeRecord = Callable[..., SubmissionRecord]
+HandIn = Callable[..., GradedFile]
 WEEK = "week 1"
+DUE = datetime(2026, 2, 1, 18, tzinfo=UTC)
+DAY = timedelta(days=1)
 PEOPLE = [
     Student("s1", "Ada Lovelace", "Ada", "Lovelace", "ada@x.org", section="A", handles=("17",)),
     Student("s2", 'Conway "Jr" O\'Neil, Esq.', "", "", "conway@x.org", handles=("18",)),
@@ -50,6 +54,27 @@ def make_standing(
     return ExerciseResult(student=student, **values)
 
 
+def make_graded_file(student: str, *records: SubmissionRecord, **more: Any) -> GradedFile:
+    """A file that a student handed in, as the store gives it."""
+    values: dict[str, Any] = {
+        "run": 1,
+        "student": student,
+        "name": student,
+        "email": "",
+        "handle": student,
+        "file": f"{student}/a.py",
+        "attempt": 1,
+        "late": False,
+        "submitted": None,
+        "content": student,
+        "kind": "py",
+        "judged": "",
+        "records": records,
+        **more,
+    }
+    return GradedFile(**values)
+
+
 def make_odd_gradebook(record: MakeRecord) -> Gradebook:
     """Right, wrong, decided by a person, unreadable, and known to no roster."""
     decided = Override(WEEK, "s3", "causal_weights", 33.333333, "secret reason", "prof")
@@ -74,6 +99,11 @@ def make_odd_gradebook(record: MakeRecord) -> Gradebook:
         ),
         roster.build_roster(PEOPLE),
     )
+
+
+def read_rows(text: str) -> list[dict[str, str]]:
+    """The rows of a table with headers."""
+    return list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
 
 
 def read_table(exported: ExportedFiles, delimiter: str = ",") -> list[list[str]]:

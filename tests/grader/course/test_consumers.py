@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import unittest
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,37 +13,20 @@ from typing import Any
 import pytest
 
 from headcheck.grader.course.export import ExportError, Gradebook, export
-from headcheck.grader.course.results import ExerciseResult
-from headcheck.grader.report.records import SubmissionRecord
+from tests.grader.course.gradebooks import MakeRecord, make_standing, read_table
 from tests.grader.course.test_export import mark_by_hand
 
-Record = Callable[..., SubmissionRecord]
 ODD = 'O"Neil, Conway'
 
 
 @pytest.fixture(params=["judged", "marked and late"])
-def odd_gradebook(record: Record, request: pytest.FixtureRequest) -> Gradebook:
+def odd_gradebook(record: MakeRecord, request: pytest.FixtureRequest) -> Gradebook:
     """Three results; or the same with marks, a bonus above the maximum, and 5 points taken off."""
-    standings = []
-    for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
-        made = record(student, points)
-        standings.append(
-            ExerciseResult(
-                student=student,
-                name=ODD,
-                email=f"{student}@x.org",
-                handle=student,
-                exercise="causal_weights",
-                score=made.score,
-                max_score=100.0,
-                judged=made.score,
-                status=made.status,
-                attempt=1,
-                late=False,
-                submitted="2026-02-01T10:00:00+00:00",
-                record=made,
-            )
-        )
+    about = {"name": ODD, "submitted": "2026-02-01T10:00:00+00:00"}
+    standings = [
+        make_standing(who, record(who, points), email=f"{who}@x.org", **about)
+        for who, points in (("ada", 100), ("bob", 50), ("eve", 0))
+    ]
     book = Gradebook("ps1", tuple(standings))
     return book if request.param == "judged" else make_late(mark_by_hand(book, bonus=2.0))
 
@@ -101,16 +83,23 @@ def test_gradescope_s_own_runner_writes_the_same_fields(odd_gradebook: Gradebook
     assert {test["status"] for test in theirs["tests"]} == {"passed", "failed"}
 
 
-@pytest.mark.filterwarnings("ignore")  # of nbgrader's dependencies, which are not ours
-def test_nbgrader_s_own_export_has_the_same_columns(
-    odd_gradebook: Gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """nbgrader's API; its dependencies warn about themselves."""
     reason = "nbgrader is not installed: tox run -e formats"
-    api = pytest.importorskip("nbgrader.api", reason=reason)
-    plugins = pytest.importorskip("nbgrader.plugins", reason=reason)
+    found = pytest.importorskip("nbgrader.api", reason=reason)
     # It starts the program alembic, which is beside the interpreter.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     monkeypatch.setenv("PATH", path)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nbgrader_s_own_export_has_the_same_columns(
+    api: Any, odd_gradebook: Gradebook, tmp_path: Path
+) -> None:
+    from nbgrader import plugins
+
     theirs_at = tmp_path / "theirs.csv"
     with api.Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as gradebook:
         gradebook.add_assignment("ps1")
@@ -120,8 +109,7 @@ def test_nbgrader_s_own_export_has_the_same_columns(
             gradebook.add_submission("ps1", each.student)
         plugins.CsvExportPlugin(to=str(theirs_at)).export(gradebook)
     theirs = list(csv.reader(io.StringIO(theirs_at.read_text())))
-    (data,) = export(odd_gradebook, "nbgrader").files.values()
-    ours = list(csv.reader(io.StringIO(data.decode(), newline="")))
+    ours = read_table(export(odd_gradebook, "nbgrader"))
     assert ours[0] == theirs[0]
     assert len(ours) == len(theirs) == 4
     at = {name: i for i, name in enumerate(ours[0])}
@@ -134,16 +122,6 @@ def test_nbgrader_s_own_export_has_the_same_columns(
             raw, penalty, score, most = (float(row[at[name]]) for name in numbers)
             assert most >= 0 and score == max(raw - penalty, 0.0)
         assert float(one[at["score"]]) == list_scores(odd_gradebook)[one[at["student_id"]]]
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """nbgrader's API; its dependencies warn about themselves."""
-    reason = "nbgrader is not installed: tox run -e formats"
-    found = pytest.importorskip("nbgrader.api", reason=reason)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    monkeypatch.setenv("PATH", path)  # it starts the program alembic
-    return found
 
 
 def gradebook_db(api: Any, path: Path) -> Gradebook:

@@ -20,32 +20,20 @@ from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.records import Mark, Override
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 from headcheck.grader.report.rubric import Criterion
+from tests.grader.course.gradebooks import MakeRecord, make_standing
 
-Record = Callable[..., SubmissionRecord]
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 
 
 def standing(student: str, record: SubmissionRecord, **more: Any) -> ExerciseResult:
-    values: dict[str, Any] = {
-        "name": f"Name of {student}",
-        "email": f"{student}@x.org",
-        "handle": f"handle-{student}",
-        "exercise": record.exercise or "",
-        "score": record.score,
-        "max_score": 100.0,
-        "judged": record.score,
-        "status": record.status,
-        "attempt": 1,
-        "late": False,
-        "submitted": None,
-        "record": replace(record, student=student, file=f"file-{student}.py"),
-        **more,
-    }
-    return ExerciseResult(student=student, **values)
+    """A result in which everything names its student."""
+    own = replace(record, student=student, file=f"file-{student}.py")
+    about = {"name": f"Name of {student}", "email": f"{student}@x.org"}
+    return make_standing(student, own, f"handle-{student}", **{**about, **more})
 
 
 @pytest.fixture
-def odd_gradebook(record: Record) -> Gradebook:
+def odd_gradebook(record: MakeRecord) -> Gradebook:
     unnamed = replace(record("x", 50), diagnosis=())
     crashed = tuple(replace(p, status="timed_out", points=0.0) for p in record("x").properties)
     ended = replace(unnamed, properties=crashed, status="timed_out", score=0.0)
@@ -67,11 +55,8 @@ def odd_gradebook(record: Record) -> Gradebook:
 
 def test_properties_are_sorted_by_number_of_violations(odd_gradebook: Gradebook) -> None:
     """Somebody who ran out of time has not answered, so no check has failed."""
-    hard = [
-        (each.claim, each.broken, each.tried)
-        for each in dashboard.rank_properties(odd_gradebook.results)
-    ]
-    assert hard == [("It is right.", 3, 4)]
+    [hard] = dashboard.rank_properties(odd_gradebook.results)
+    assert (hard.claim, hard.broken, hard.tried) == ("It is right.", 3, 4)
 
 
 def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradebook) -> None:
@@ -87,7 +72,7 @@ def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradeboo
 
 
 def test_nothing_on_the_page_is_code_of_a_submission(
-    odd_gradebook: Gradebook, record: Record
+    odd_gradebook: Gradebook, record: MakeRecord
 ) -> None:
     bad = record("x", 50)
     claims = tuple(replace(p, claim=EVIL, message=EVIL, group=EVIL) for p in bad.properties)
@@ -109,20 +94,12 @@ def test_an_anonymous_page_names_nobody(odd_gradebook: Gradebook) -> None:
     hidden = dashboard.anonymise(odd_gradebook, "salt")
     text = dashboard.render(hidden, "1.0")
     for student in odd_gradebook.students:
-        for said in (
-            f"Name of {student}",
-            f"{student}@x.org",
-            f"handle-{student}",
-            f"file-{student}",
-        ):
-            assert said not in text
+        for said in ("Name of {}", "{}@x.org", "handle-{}", "file-{}"):
+            assert said.format(student) not in text
     assert "secret" not in text and "student 0006" in text and "href" not in text
     assert hidden.total == odd_gradebook.total
-    assert (
-        dashboard.anonymise(odd_gradebook, "salt")
-        == hidden
-        != dashboard.anonymise(odd_gradebook, "other")
-    )
+    same, other = (dashboard.anonymise(odd_gradebook, salt) for salt in ("salt", "other"))
+    assert same == hidden != other
 
 
 # ------------------------------------------------------------------------ in a browser
@@ -138,16 +115,23 @@ def browse() -> Callable[[Path, str], str]:
     def dumped(page: Path, state: str = "") -> str:
         root = ["--no-sandbox"] if os.geteuid() == 0 else []
         options = ["--headless", "--disable-gpu", *root, "--dump-dom"]
-        done = subprocess.run(
-            [chromium, *options, f"{page.as_uri()}{state}"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        return done.stdout
+        command = [chromium, *options, f"{page.as_uri()}{state}"]
+        given: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120}
+        return str(subprocess.run(command, check=True, **given).stdout)
 
     return dumped
+
+
+@pytest.fixture
+def show(browse: Callable[[Path, str], str], tmp_path: Path) -> Callable[..., str]:
+    """The page on a gradebook, in a browser."""
+
+    def shown(book: Gradebook, state: str = "") -> str:
+        page = tmp_path / "index.html"
+        page.write_text(dashboard.render(book, "1.0"), encoding="utf-8")
+        return browse(page, state)
+
+    return shown
 
 
 def rows(text: str) -> list[tuple[str, bool]]:
@@ -157,55 +141,42 @@ def rows(text: str) -> list[tuple[str, bool]]:
 
 
 def test_the_script_sorts_and_filters_the_table_and_the_matrix(
-    odd_gradebook: Gradebook, tmp_path: Path, browse: Callable[..., str]
+    odd_gradebook: Gradebook, show: Callable[..., str]
 ) -> None:
-    page = tmp_path / "index.html"
-    page.write_text(dashboard.render(odd_gradebook, "1.0"), encoding="utf-8")
-    plain = browse(page)
+    plain = show(odd_gradebook)
     assert "data-ready=" in plain and "6 of 6" in plain
     assert [student for student, _ in rows(plain)] == ["ada", "bob", "cyd", "dan", "eve", "fay"]
 
-    best_first = browse(page, "#sort=-4")
+    best_first = show(odd_gradebook, "#sort=-4")
     assert [student for student, _ in rows(best_first)][:2] == ["ada", "dan"]
     assert 'aria-sort="descending"' in best_first
     matrix = best_first[best_first.index('id="matrix"') :]
     assert matrix.index("Name of dan") < matrix.index("Name of bob")
 
-    chosen = browse(page, "#filter=NAME%20of%20b&status=failed")
+    chosen = show(odd_gradebook, "#filter=NAME%20of%20b&status=failed")
     assert [student for student, seen in rows(chosen) if seen] == ["bob"]
     assert "1 of 6" in chosen
     matrix = chosen[chosen.index('id="matrix"') :]
     assert re.findall(r"<tr>.*?<bdi>(.*?)</bdi>", matrix)[-1:] == ["Name of bob"]
 
 
-def test_the_filter_knows_no_accents(
-    odd_gradebook: Gradebook, tmp_path: Path, browse: Callable[..., str]
-) -> None:
+def test_the_filter_knows_no_accents(odd_gradebook: Gradebook, show: Callable[..., str]) -> None:
     names = ("Łukasz", "Émile", "Groß", "Zoë", "Ødegård", "Şule")
     results = tuple(
         replace(each, name=name) for each, name in zip(odd_gradebook.results, names, strict=True)
     )
-    page = tmp_path / "index.html"
-    page.write_text(dashboard.render(replace(odd_gradebook, results=results), "1.0"), "utf-8")
-    for wanted, found in (
-        ("emile", "bob"),
-        ("LUKASZ", "ada"),
-        ("gross", "cyd"),
-        ("%C3%B8de", "eve"),
-    ):
-        text = browse(page, f"#filter={wanted}")
+    book = replace(odd_gradebook, results=results)
+    wanted = {"emile": "bob", "LUKASZ": "ada", "gross": "cyd", "%C3%B8de": "eve"}
+    for typed, found in wanted.items():
+        text = show(book, f"#filter={typed}")
         assert [student for student, seen in rows(text) if seen] == [found]
-    in_order = [student for student, _ in rows(browse(page, "#sort=2"))]
+    in_order = [student for student, _ in rows(show(book, "#sort=2"))]
     assert in_order == ["bob", "cyd", "ada", "eve", "fay", "dan"]
 
 
-def test_thousands_of_students_are_a_page(
-    record: Record, tmp_path: Path, browse: Callable[..., str]
-) -> None:
+def test_thousands_of_students_are_a_page(record: MakeRecord, show: Callable[..., str]) -> None:
     many = tuple(standing(f"s{i:04}", record("x", (0, 50, 100)[i % 3])) for i in range(2000))
-    page = tmp_path / "index.html"
-    page.write_text(dashboard.render(Gradebook("large", many), "1.0"), encoding="utf-8")
-    text = browse(page, "#sort=-4&status=passed")
+    text = show(Gradebook("large", many), "#sort=-4&status=passed")
     assert "666 of 2000" in text and "data-ready=" in text
     assert rows(text)[0][0] == "s0002"
 
@@ -216,22 +187,15 @@ def test_thousands_of_students_are_a_page(
 def mark_by_hand(book: Gradebook) -> Gradebook:
     """The same, where ada has a mark with a hostile comment, and bob is excused."""
     style = Criterion("style", 4.0, "Names <b>say</b> what things are.")
-    mark = Mark(
-        "week 1", "ada", "causal_weights", "style", 3.0, EVIL, "prof. x", "2026-02-03T10:30"
-    )
+    when = "2026-02-03T10:30"
+    mark = Mark("week 1", "ada", "causal_weights", "style", 3.0, EVIL, "prof. x", when)
     ada, bob, cyd, *others = book.results
     marked = (
-        replace(
-            ada,
-            criteria=(MarkedCriterion(style, 1.0, mark),),
-            marked=3.0,
-            score=103.0,
-            max_score=104.0,
-        ),
-        replace(bob, criteria=(MarkedCriterion(style, 0.0),), marked=2.0, max_score=104.0),
-        replace(cyd, criteria=(MarkedCriterion(style),), max_score=104.0),
+        replace(ada, criteria=(MarkedCriterion(style, 1.0, mark),), marked=3.0, score=103.0),
+        replace(bob, criteria=(MarkedCriterion(style, 0.0),), marked=2.0),
+        replace(cyd, criteria=(MarkedCriterion(style),)),
     )
-    return replace(book, results=(*marked, *others))
+    return replace(book, results=(*(replace(m, max_score=104.0) for m in marked), *others))
 
 
 def test_marks_have_a_column_and_a_section_on_each_page(odd_gradebook: Gradebook) -> None:
@@ -262,7 +226,7 @@ def test_an_anonymous_page_has_marks_without_comments(odd_gradebook: Gradebook) 
 # ------------------------------------------------------------------------ causes and columns
 
 
-def test_only_first_causes_are_counted(record: Record) -> None:
+def test_only_first_causes_are_counted(record: MakeRecord) -> None:
     """Consequences of a mistake count once; so does what fails after a failure without a name."""
     bad = record("x", 0)
     [first, second] = (replace(p, status="failed", points=0.0) for p in bad.properties)
@@ -278,7 +242,9 @@ def test_only_first_causes_are_counted(record: Record) -> None:
     assert found == {first.claim: 1, "own": 1, "it_0": 1}
 
 
-def test_columns_without_anything_are_left_out(odd_gradebook: Gradebook, record: Record) -> None:
+def test_columns_without_anything_are_left_out(
+    odd_gradebook: Gradebook, record: MakeRecord
+) -> None:
     def titles(book: Gradebook) -> list[str]:
         text = dashboard.render(book, "1.0")
         head = text[text.index('<table id="table"') :].partition("</thead>")[0]
@@ -299,7 +265,7 @@ def test_columns_without_anything_are_left_out(odd_gradebook: Gradebook, record:
     assert row.count("<td") == 4
 
 
-def test_a_page_says_how_a_score_comes_about(odd_gradebook: Gradebook, record: Record) -> None:
+def test_a_page_says_how_a_score_comes_about(odd_gradebook: Gradebook, record: MakeRecord) -> None:
     late = standing("bob", record("bob"), score=90.0, taken_off=10.0, penalty="10 % late")
     book = replace(odd_gradebook, results=(late,))
     [page] = dashboard.render_pages(book, "1.0").values()

@@ -5,7 +5,7 @@ import io
 import random
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,14 +22,15 @@ from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.records import Mark, hash_content
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.rubric import Criterion, Rubric
 from tests.commands import Command
+from tests.grader.course.gradebooks import MakeRecord, read_rows
 from tests.grader.course.test_course import killed
 from tests.grader.course.test_term import restore, run_main
 
 STORE = ("--store", "c.db")
 EXPORT = ("export", "week", *STORE, "--format")
+FROM_SHEET = ("mark", "week", "--from", "marks.csv", *STORE)
 RUBRIC = Rubric(
     (
         Criterion("style", 4.0, "Names say what things are."),
@@ -38,17 +39,9 @@ RUBRIC = Rubric(
     )
 )
 HOSTILE = [
-    "=HYPERLINK(1)",
-    "'=1",
-    " -1+2",
-    "＝1",
-    "\x1b[2J\x00gone\u202e",
-    "<script>alert(1)</script>",
-    '"; drop, table\nand a second line',
-    "::error::x",
-    "x" * 9000,
+    *("=HYPERLINK(1)", "'=1", " -1+2", "＝1", "::error::x", "<script>alert(1)</script>"),
+    *("\x1b[2J\x00gone\u202e", '"; drop, table\nand a second line', "x" * 9000),
 ]
-MakeRecord = Callable[..., SubmissionRecord]
 
 
 def fill_store(
@@ -60,9 +53,8 @@ def fill_store(
     with open_store(str(path), create=True) as store:
         run = store.begin("week", replace(planned, policy=Policy(rubrics=dict(chosen))))
         for student in students:
-            handed = SubmittedFile(
-                Student(student, student.title()), student, f"{student}.py", 1, False, None, None
-            )
+            who, file = Student(student, student.title()), f"{student}.py"
+            handed = SubmittedFile(who, student, file, 1, False, None, None)
             records = [record(student, 50, slug) for slug in chosen]
             content = hash_content(f"# {student}".encode(), "py")
             store.save_judgement(run, planned.key, content, [handed], records)
@@ -80,10 +72,6 @@ def marked(headcheck: Command, filled: Path) -> Command:
     """Runs the command beside a store of its own, in which three have handed in."""
     shutil.copy(filled, "c.db")
     return headcheck
-
-
-def read(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
 
 
 def write(rows: Sequence[dict[str, str]], *, bom: bool = False, delimiter: str = ",") -> None:
@@ -108,11 +96,8 @@ def scores() -> dict[str, float]:
 
 def test_a_mark_is_given_shown_changed_and_taken_back(marked: Command) -> None:
     ran = marked("mark", "week/ada", "style", "2,5", *STORE, "--comment", "Clear\nnames.")
-    assert (ran.code, ran.out, ran.err) == (
-        0,
-        "week/ada causal_weights: 50 before, 52.5 now\n",
-        "",
-    )
+    told = "week/ada causal_weights: 50 before, 52.5 now\n"
+    assert (ran.code, ran.out, ran.err) == (0, told, "")
     assert "52.5 before, 53 now" in marked("mark", "week/ada", "style", "3", *STORE).out
     assert "53 before, 55 now" in marked("mark", "week/ada", "extra", "2", *STORE).out
     style, report, extra = marked("mark", "week/ada", *STORE).out.splitlines()
@@ -130,9 +115,8 @@ def test_a_mark_is_given_shown_changed_and_taken_back(marked: Command) -> None:
 def test_an_override_beats_marks(marked: Command) -> None:
     marked("override", "week/ada", "7", *STORE)
     ran = marked("override", "week/ada", "112.5", *STORE)
-    assert ran.err == "headcheck: week/ada: 112.5 is over the 112 points there are\n", (
-        "with a bonus"
-    )
+    told = "headcheck: week/ada: 112.5 is over the 112 points there are\n"
+    assert ran.err == told, "with a bonus"
     ran = marked("mark", "week/ada", "style", "3", *STORE)
     assert ran.out == "week/ada causal_weights: 7 before, 7 now, as set by `headcheck override`\n"
     assert "7 before, 53 now" in marked("override", "week/ada", "--clear", *STORE).out
@@ -181,25 +165,25 @@ def test_a_sheet_goes_out_and_comes_back(marked: Command) -> None:
     marked("mark", "week/bob", "report", "6", *STORE, "--comment", "Good.")
     ran = marked(*EXPORT, "marks", "--out", "marks.csv")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
-    rows = read(Path("marks.csv").read_text(encoding="utf-8"))
+    rows = read_rows(Path("marks.csv").read_text(encoding="utf-8"))
     assert list(rows[0]) == [
         *("student", "name", "exercise", "handed_in_by", "style", "style comment"),
         *("report", "report comment", "extra", "extra comment"),
     ]
     assert [each["name"] for each in rows] == ["Ada", "Bob", "Eve"]
     assert (rows[1]["report"], rows[1]["report comment"], rows[1]["style"]) == ("6", "Good.", "")
-    again = marked("mark", "week", "--from", "marks.csv", *STORE)
+    again = marked(*FROM_SHEET)
     assert (again.code, again.out) == (0, "week: changed 0 marks of 0 students\n")
     rows[0] |= {"style": "3.5", "style comment": "Short."}
     rows[1] |= {"report": "", "report comment": "", "extra": "1"}  # empty changes nothing
     rows[2] |= {"report": "0"}
     write(rows)
-    ran = marked("mark", "week", "--from", "marks.csv", *STORE)
+    ran = marked(*FROM_SHEET)
     assert (ran.code, ran.out) == (0, "week: changed 3 marks of 3 students\n")
     assert scores() == {"ada": 53.5, "bob": 57.0, "eve": 50.0}
     ran = marked(*EXPORT, "csv")
     assert ran.err == "headcheck: not yet marked: 3 marks of 3 students\n"
-    [ada, bob, eve] = read(ran.out)
+    [ada, bob, eve] = read_rows(ran.out)
     assert (ada["marked"], ada["not_yet_marked"], ada["mark_style"]) == ("3.5", "report", "3.5")
     assert (bob["judged"], bob["marked"], bob["mark_extra"]) == ("50", "7", "1")
     assert (eve["mark_report"], eve["mark_style"]) == ("0", "")
@@ -213,7 +197,7 @@ def test_rows_and_columns_may_be_in_any_order(marked: Command, delimiter: str, b
         {"report comment": "", "student": "ada", "report": "2"},
     ]
     write(rows, bom=bom, delimiter=delimiter)
-    assert marked("mark", "week", "--from", "marks.csv", *STORE).code == 0
+    assert marked(*FROM_SHEET).code == 0
     assert scores() == {"ada": 52.0, "bob": 50.0, "eve": 51.5}
 
 
@@ -223,18 +207,15 @@ def test_a_sheet_of_numbers_names_nobody_and_comes_back(marked: Command) -> None
     assert ran.code == 0
     text = Path("marks.csv").read_text(encoding="utf-8")
     assert not any(word in text.casefold() for word in ("ada", "bob", "eve"))
-    rows = read(text)
+    rows = read_rows(text)
     assert len({each["student"] for each in rows}) == 3
     assert all(len(each["student"]) == 17 for each in rows)
-    assert marked(*EXPORT, "marks", "--anonymous").out.removeprefix("\ufeff") == text.replace(
-        "\ufeff", ""
-    ).replace("\n", "\r\n"), "the numbers stay"
+    again = marked(*EXPORT, "marks", "--anonymous").out.removeprefix("\ufeff")
+    assert again == text.removeprefix("\ufeff").replace("\n", "\r\n"), "the numbers stay"
     [bob] = [each for each in rows if each["style"] == "1"]
     bob["style"], bob["report"] = "2", "4"
     write(rows)
-    assert (
-        "changed 2 marks of 1 student" in marked("mark", "week", "--from", "marks.csv", *STORE).out
-    )
+    assert "changed 2 marks of 1 student" in marked(*FROM_SHEET).out
     assert scores() == {"ada": 50.0, "bob": 56.0, "eve": 50.0}
     assert [each.comment for each in load() if each.criterion == "style"] == ["Bob, see me."] * 2
     assert marked(*EXPORT, "code", "--anonymous", "--out", "code").code == 0
@@ -267,12 +248,12 @@ def test_numbers_need_the_secret() -> None:
 def test_one_wrong_cell_refuses_the_sheet(
     marked: Command, changed: dict[str, str], message: str
 ) -> None:
-    rows = read(marked(*EXPORT, "marks").out)
+    rows = read_rows(marked(*EXPORT, "marks").out)
     for each in rows:
         each["style"] = "3"
     rows[0] |= changed
     write(rows)
-    ran = marked("mark", "week", "--from", "marks.csv", *STORE)
+    ran = marked(*FROM_SHEET)
     assert ran.code == 2 and ran.err.startswith(f"headcheck: {message}")
     assert ran.err.endswith("; no mark was changed\n") and ran.err.count("\n") == 1
     assert load() == []
@@ -288,36 +269,36 @@ def test_one_wrong_cell_refuses_the_sheet(
 )
 def test_columns_that_are_not_clear_are_refused(marked: Command, header: str, message: str) -> None:
     Path("marks.csv").write_text(f"{header}\nada,3,3\n")
-    ran = marked("mark", "week", "--from", "marks.csv", *STORE)
+    ran = marked(*FROM_SHEET)
     assert ran.code == 2 and f"headcheck: {message}" in ran.err and load() == []
 
 
 def test_several_exercises_have_rows_of_their_own(headcheck: Command, record: MakeRecord) -> None:
     other = Rubric((Criterion("proof", 5.0),))
     fill_store(record, ("ada",), causal_weights=RUBRIC, linear_layer=other)
-    rows = read(headcheck(*EXPORT, "marks").out)
+    rows = read_rows(headcheck(*EXPORT, "marks").out)
     assert [each["exercise"] for each in rows] == ["causal_weights", "linear_layer"]
     rows[1]["proof"] = "5"
     write(rows)
-    assert headcheck("mark", "week", "--from", "marks.csv", *STORE).code == 0
+    assert headcheck(*FROM_SHEET).code == 0
     assert "say which with --exercise" in headcheck("mark", "week/ada", "proof", "1", *STORE).err
     rows[0]["proof"] = "5"
     write(rows)
-    ran = headcheck("mark", "week", "--from", "marks.csv", *STORE)
+    ran = headcheck(*FROM_SHEET)
     assert "row 2 (ada): causal_weights has no criterion 'proof'" in ran.err
     write([{"student": "ada", "proof": "4"}])
-    ran = headcheck("mark", "week", "--from", "marks.csv", *STORE)
+    ran = headcheck(*FROM_SHEET)
     assert "row 2 (ada): name the exercise in a column 'exercise'" in ran.err
 
 
 def test_hostile_comments_are_text_everywhere(headcheck: Command, record: MakeRecord) -> None:
     students = [f"s{i}" for i in range(len(HOSTILE))]
     fill_store(record, students)
-    rows = read(headcheck(*EXPORT, "marks").out)
+    rows = read_rows(headcheck(*EXPORT, "marks").out)
     for row, comment in zip(rows, HOSTILE, strict=True):
         row |= {"style": "1", "style comment": comment.replace("\0", "")}
     write(rows)
-    ran = headcheck("mark", "week", "--from", "marks.csv", *STORE)
+    ran = headcheck(*FROM_SHEET)
     assert ran.out == f"week: changed {len(HOSTILE)} marks of {len(HOSTILE)} students\n"
     for form in ("marks", "csv"):
         exported = headcheck(*EXPORT, form).out.removeprefix("\ufeff")
@@ -325,7 +306,7 @@ def test_hostile_comments_are_text_everywhere(headcheck: Command, record: MakeRe
         assert not [cell for cell in cells if cell.startswith(FORMULA_PREFIXES)]
         assert "\x1b" not in exported and "\u202e" not in exported
     Path("marks.csv").write_text(headcheck(*EXPORT, "marks").out, newline="")
-    ran = headcheck("mark", "week", "--from", "marks.csv", *STORE)
+    ran = headcheck(*FROM_SHEET)
     assert ran.out == "week: changed 0 marks of 0 students\n", "what comes back is what went out"
     for student in students:
         assert "\x1b" not in headcheck("mark", f"week/{student}", *STORE).out
@@ -337,11 +318,11 @@ def test_hostile_comments_are_text_everywhere(headcheck: Command, record: MakeRe
 def test_hostile_names_are_found_again(headcheck: Command, record: MakeRecord) -> None:
     students = ("=1+1", "-ada", "a,b\"c'", "\u202eeve", " bob ", "李")
     fill_store(record, students)
-    rows = read(headcheck(*EXPORT, "marks").out)
+    rows = read_rows(headcheck(*EXPORT, "marks").out)
     for i, each in enumerate(rows):
         each["report"] = str(i)
     write(rows)
-    assert headcheck("mark", "week", "--from", "marks.csv", *STORE).code == 0
+    assert headcheck(*FROM_SHEET).code == 0
     assert sorted(scores().values()) == [50.0 + i for i in range(len(students))]
 
 
@@ -352,27 +333,25 @@ def test_a_kill_leaves_all_marks_of_a_sheet_or_none(headcheck: Command, record: 
     students = [f"s{i:03}" for i in range(100)]
     fill_store(record, students)
     headcheck("mark", "week/s000", "style", "1", *STORE)
-    rows = read(headcheck(*EXPORT, "marks").out)
+    rows = read_rows(headcheck(*EXPORT, "marks").out)
     for each in rows:
         each |= {"style": "2", "report": "3", "report comment": "Fine."}
     write(rows)
-    command = ("mark", "week", "--from", "marks.csv", *STORE)
     shutil.copy("c.db", "before.db")
     began = time.monotonic()
-    assert headcheck(*command).out == "week: changed 200 marks of 100 students\n"
+    assert headcheck(*FROM_SHEET).out == "week: changed 200 marks of 100 students\n"
     seconds = time.monotonic() - began
     restore(Path("before.db"))
     chance, whole = random.Random(0), 1 + 2 * len(students)
     for _ in range(6):
-        killed(lambda: run_main(*command), after=chance.uniform(0.2, 1.0) * seconds)
+        killed(lambda: run_main(*FROM_SHEET), after=chance.uniform(0.2, 1.0) * seconds)
         if (count := len(load())) == whole:
             restore(Path("before.db"))
         assert count in (1, whole)
-    assert headcheck(*command).code == 0
+    assert headcheck(*FROM_SHEET).code == 0
     assert len(load()) == whole
     assert scores() == dict.fromkeys(students, 55.0)
-    ran = headcheck(*command)
-    assert ran.out == "week: changed 0 marks of 0 students\n"
+    assert headcheck(*FROM_SHEET).out == "week: changed 0 marks of 0 students\n"
 
 
 @pytest.mark.parametrize("pair", [("=ada", "'=ada"), ("ada", " ada "), ("a\x01", "a\\x01")])
@@ -382,25 +361,22 @@ def test_ids_that_are_the_same_cell_are_refused(
     fill_store(record, (*pair, "bob"))
     ran = headcheck(*EXPORT, "marks")
     assert "are the same cell; mark them with numbers, as --anonymous writes them" in ran.err
-    rows = read(ran.out)
+    rows = read_rows(ran.out)
     cells = [row["student"].strip() for row in rows]
     assert len(set(cells)) == 2, "otherwise this is no test"
     filled = [{**row, "style": "3"} for row in rows]
     write(filled)
-    ran = headcheck("mark", "week", "--from", "marks.csv", *STORE)
+    ran = headcheck(*FROM_SHEET)
     assert ran.code == 2 and load() == [] and ran.err.count("\n") == 1
     assert " and " in ran.err and "are the same cell" in ran.err
     # Who is not filled in keeps nobody from being marked.
     write([row if row["student"] == "bob" else {**row, "style": ""} for row in filled])
-    assert headcheck("mark", "week", "--from", "marks.csv", *STORE).out.startswith(
-        "week: changed 1"
-    )
+    assert headcheck(*FROM_SHEET).out.startswith("week: changed 1")
     # Numbers and single marks are as good as ever.
-    write([{**row, "style": "2"} for row in read(headcheck(*EXPORT, "marks", "--anonymous").out)])
-    assert "changed 3 marks" in headcheck("mark", "week", "--from", "marks.csv", *STORE).out
+    write(
+        [{**row, "style": "2"} for row in read_rows(headcheck(*EXPORT, "marks", "--anonymous").out)]
+    )
+    assert "changed 3 marks" in headcheck(*FROM_SHEET).out
     assert headcheck("mark", f"week/{pair[1]}", "style", "4", *STORE).code == 0
-    assert {each.student: each.points for each in load()} == {
-        pair[0]: 2.0,
-        pair[1]: 4.0,
-        "bob": 2.0,
-    }
+    points = {each.student: each.points for each in load()}
+    assert points == {pair[0]: 2.0, pair[1]: 4.0, "bob": 2.0}

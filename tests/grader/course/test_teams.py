@@ -1,10 +1,7 @@
 """Names of groups and ids of students are two things: only the course file makes one the other."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +17,14 @@ from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.course_file import BadCourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline, Extension
 from tests.grader.course.conftest import RunCommand
-from tests.grader.course.gradebooks import MakeRecord
+from tests.grader.course.gradebooks import DAY, DUE, HandIn, read_rows
 
 SLUG = "causal_weights"
-DUE = datetime(2026, 2, 1, 18, tzinfo=UTC)
-DAY = timedelta(days=1)
 GROUPS_CSV = "name,canvas_user_id,login_id,group_name\nMallory,7,mallory,ada\n"
-Handed = Callable[..., GradedFile]
 
 
 def make_group(name: str, ids: str, team: str = "") -> Group:
     return Group(name, tuple(map(Student, ids.split())), team)
-
-
-@pytest.fixture
-def handed(record: MakeRecord) -> Handed:
-    def made(who: str, points: float = 100, days: float = 0.0, name: str = "") -> GradedFile:
-        return GradedFile(
-            run=1, student=who, name=name or who, email="", handle=who, file=f"{who}/a.py",
-            attempt=1, late=False, submitted=(DUE + days * DAY).isoformat(), content=who,
-            kind="py", judged="", records=(record(who, points),),
-        )  # fmt: skip
-
-    return made
 
 
 def score(policy: Policy, *files: GradedFile) -> dict[str, tuple[float, str]]:
@@ -59,7 +41,7 @@ def tell(policy: Policy, *files: GradedFile, roster: Roster | None = None) -> di
 
 
 @pytest.mark.parametrize("name", ["ada", "Ada", "ADA "])
-def test_a_group_called_like_a_student_does_not_get_the_work(handed: Handed, name: str) -> None:
+def test_a_group_called_like_a_student_does_not_get_the_work(handed: HandIn, name: str) -> None:
     policy = Policy(groups=(make_group(name, "mallory"),))
     files = [handed("ada", 100), handed("mallory", 50), handed("bob", 50)]
     assert score(policy, *files) == {"ada": (100, ""), "mallory": (50, name), "bob": (50, "")}
@@ -67,7 +49,7 @@ def test_a_group_called_like_a_student_does_not_get_the_work(handed: Handed, nam
 
 
 @pytest.mark.parametrize("called", ["Team Blue", "team-blue", "TEAM-BLUE"])
-def test_a_user_called_like_a_group_does_not_replace_its_work(handed: Handed, called: str) -> None:
+def test_a_user_called_like_a_group_does_not_replace_its_work(handed: HandIn, called: str) -> None:
     policy = Policy(groups=(make_group("Team Blue", "s1 s2"),))
     files = [handed(called, 0), handed("s1"), replace(handed("s2"), content="s1")]
     blue = (100.0, "Team Blue")
@@ -75,7 +57,7 @@ def test_a_user_called_like_a_group_does_not_replace_its_work(handed: Handed, ca
     assert tell(policy, *files) == {NAMESAKES: (f"{called} (the group Team Blue)",)}
 
 
-def test_the_course_file_says_what_is_a_team_s(handed: Handed) -> None:
+def test_the_course_file_says_what_is_a_team_s(handed: HandIn) -> None:
     policy = Policy(groups=(make_group("Team Blue", "s1 s2", "team-blue"),))
     files = [handed("team-blue", 50), handed("s1", 100), handed("s3", 100)]
     blue = (50.0, "Team Blue")
@@ -87,13 +69,13 @@ def test_the_course_file_says_what_is_a_team_s(handed: Handed) -> None:
     assert score(policy, *twice) == {"Team-Blue": (50, ""), "TEAM-BLUE": (50, "")}
 
 
-def test_a_team_without_members_keeps_its_row(handed: Handed) -> None:
+def test_a_team_without_members_keeps_its_row(handed: HandIn) -> None:
     policy = Policy(groups=(make_group("red", "", "team-red"),))
     assert score(policy, handed("team-red", 50)) == {"team-red": (50, "")}
     assert tell(policy, handed("team-red"))["groups"] == ("the group red is empty",)
 
 
-def test_where_a_system_names_a_person_it_is_no_team(handed: Handed) -> None:
+def test_where_a_system_names_a_person_it_is_no_team(handed: HandIn) -> None:
     policy = Policy(groups=(make_group("blue", "s1", "17"), make_group("red", "s2", "s1")))
     files = [handed("17", 100, name="Eve"), handed("s1", 50)]
     assert score(policy, *files) == {"17": (100, ""), "s1": (50, "blue")}
@@ -112,7 +94,7 @@ def write_course(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("known", ["roster", "login", "member"])
 def test_a_team_that_is_a_student_is_refused_in_one_line(
-    tmp_path: Path, handed: Handed, known: str
+    tmp_path: Path, handed: HandIn, known: str
 ) -> None:
     members = '["mallory"]\ngreen = ["ADA"]' if known == "member" else '["mallory"]'
     path = write_course(tmp_path, f'[groups]\nada = {members}\n[teams]\nada = "ada"\n')
@@ -155,7 +137,7 @@ def test_teams_that_cannot_be_read_are_a_line(tmp_path: Path, text: str, problem
 # ------------------------------------------------------------------------ extensions
 
 
-def test_the_extension_of_a_student_is_not_that_of_a_group(handed: Handed) -> None:
+def test_the_extension_of_a_student_is_not_that_of_a_group(handed: HandIn) -> None:
     deadline = Deadline(DUE, rate=Amount(percent=10), extensions=(Extension("ada", added=2 * DAY),))
     policy = Policy(deadline, (make_group("ada", "mallory"),))
     files = [handed("ada", 100, 1), handed("mallory", 50, 1)]
@@ -166,7 +148,7 @@ def test_the_extension_of_a_student_is_not_that_of_a_group(handed: Handed) -> No
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_roster_says_whose_extension_it_is(tmp_path: Path, handed: Handed, listed: bool) -> None:
+def test_a_roster_says_whose_extension_it_is(tmp_path: Path, handed: HandIn, listed: bool) -> None:
     """Whoever hands in, and whoever has not yet."""
     path = write_course(
         tmp_path,
@@ -181,10 +163,9 @@ def test_a_roster_says_whose_extension_it_is(tmp_path: Path, handed: Handed, lis
     assert both == {"mallory": mallory, "ada": (100.0 if listed else 90.0, "")}
 
 
-def test_a_team_s_extension_is_its_members(handed: Handed) -> None:
-    deadline = Deadline(
-        DUE, rate=Amount(percent=10), extensions=(Extension("blue", added=2 * DAY),)
-    )
+def test_a_team_s_extension_is_its_members(handed: HandIn) -> None:
+    longer = Extension("blue", added=2 * DAY)
+    deadline = Deadline(DUE, rate=Amount(percent=10), extensions=(longer,))
     policy = Policy(deadline, (make_group("blue", "s1 s2", "blue"),))
     assert score(policy, handed("blue", 100, 1)) == {"s1": (100, "blue"), "s2": (100, "blue")}
 
@@ -209,7 +190,7 @@ def hand_in(layout: str, work: Mapping[str, int]) -> tuple[str, ...]:
 
 def export(run_command: RunCommand) -> dict[str, str]:
     out = run_command("export", "w", "--store", "c.db", "--format", "csv")[1]
-    return {row["student"]: row["score"] for row in csv.DictReader(io.StringIO(out))}
+    return {row["student"]: row["score"] for row in read_rows(out)}
 
 
 @pytest.mark.parametrize("layout", SYSTEMS)

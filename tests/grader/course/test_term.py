@@ -2,7 +2,6 @@
 
 import csv
 import importlib.util
-import io
 import os
 import random
 import shutil
@@ -26,7 +25,7 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.report.points import compute_maximum
 from headcheck.grader.ui.cli import main
 from tests.commands import Command, Ran
-from tests.grader.course.gradebooks import read_scores
+from tests.grader.course.gradebooks import read_rows, read_scores
 from tests.grader.course.test_course import forked, killed
 
 STUDENTS = [f"s{i:02}" for i in range(1, 41)]
@@ -106,6 +105,11 @@ def write_groups(groups: Mapping[str, list[str]]) -> None:
     Path("groups.csv").write_text("\n".join(["group_name,student_id", *rows, ""]))
 
 
+def write_roster() -> None:
+    people = "".join(f"{who},{who.title()} Doe,{who}@x.org\n" for who in STUDENTS)
+    Path("roster.csv").write_text(f"student_id,name,email\n{people}")
+
+
 def list_work(week: str) -> dict[str, str]:
     """What was handed in: one member's file for each group, with two groups that differ."""
     slug = WEEKS[week]
@@ -155,7 +159,7 @@ def load_verdicts(week: str) -> dict[str, list[tuple[str, str]]]:
 def load_rows(headcheck: Command, week: str) -> dict[str, dict[str, str]]:
     ran = headcheck("export", week, *STORE, "--format", "csv", "--roster", "roster.csv")
     assert ran.code == 0
-    rows = {row["student"]: row for row in csv.DictReader(io.StringIO(ran.out, newline=""))}
+    rows = {row["student"]: row for row in read_rows(ran.out)}
     assert {who for who, row in rows.items() if row["status"] == "not_handed_in"} == ABSENT
     return {who: row for who, row in rows.items() if who not in ABSENT}
 
@@ -227,8 +231,7 @@ def test_a_term(headcheck: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(0)
     write_course()
     write_groups(GROUPS)
-    people = "".join(f"{who},{who.title()} Doe,{who}@x.org\n" for who in STUDENTS)
-    Path("roster.csv").write_text(f"student_id,name,email\n{people}")
+    write_roster()
     for number, week in enumerate(WEEKS):
         write_download(week, number)
     for week in WEEKS:
@@ -279,9 +282,9 @@ def check_first_scores(rows: Mapping[str, Mapping[str, str]]) -> None:
 def mark_blindly(headcheck: Command, chance: random.Random) -> None:
     sheet = ("export", "week-1", *STORE, "--format", "marks", "--anonymous", "--out", "marks.csv")
     assert headcheck(*sheet).code == 0
-    text = Path("marks.csv").read_text(encoding="utf-8-sig")
+    text = Path("marks.csv").read_text(encoding="utf-8")
     assert not any(who in text for who in STUDENTS)
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    rows = read_rows(text)
     code = ("export", "week-1", *STORE, "--format", "code", "--anonymous", "--out", "code")
     assert headcheck(*code).code == 0
     there = {each.stem for each in Path("code").glob("*.py")}
@@ -339,10 +342,8 @@ def regroup(headcheck: Command, chance: random.Random) -> None:
     for week in WEEKS:
         before, stored = load_scores(headcheck, week), dump(judgements)
         regrade = ("regrade", week, *STORE, *RULES)
-        if week == "week-3":
-            ran = run_with_kills(headcheck, chance, *regrade)
-        else:
-            ran = headcheck(*regrade)
+        killed_too = week == "week-3"
+        ran = run_with_kills(headcheck, chance, *regrade) if killed_too else headcheck(*regrade)
         assert "1 gain, 0 lose, 37 stay" in ran.out
         after = load_scores(headcheck, week)
         assert {who for who in after if after[who] != before[who]} == {"s25"}

@@ -1,12 +1,11 @@
 """Points of a course's own: what changes with them, what stays, and what is judged again."""
 
 import csv
-import io
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,27 +24,26 @@ from headcheck.grader.course.results import (
 )
 from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.database import begin_write
-from headcheck.grader.course.store.records import GradedFile, Mark, Override
+from headcheck.grader.course.store.records import Mark, Override
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.worker_pool import GradedSubmission
 from headcheck.grader.report.course_file import BadCourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline
 from headcheck.grader.report.points import compute_maximum, scale_record
-from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.rounding import round_sum, split_total
 from headcheck.grader.report.rubric import Criterion, Rubric
 from tests.commands import RIGHT, WRONG, Command
-from tests.grader.course.gradebooks import MakeRecord, read_scores
+from tests.grader.course.gradebooks import DUE, HandIn, MakeRecord, read_rows, read_scores
 from tests.grader.course.test_term import (
     ABSENT,
     GROUPS,
-    STUDENTS,
     list_exports,
     load_rows,
     refuse_to_judge,
     write_course,
     write_download,
     write_groups,
+    write_roster,
     write_sheets,
 )
 from tests.grader.course.test_term import grade_command as grade
@@ -132,42 +130,25 @@ def test_a_check_at_home_shows_the_total(headcheck: Command) -> None:
 # ------------------------------------------------------------------------ results
 
 
-def hand_in(record: SubmissionRecord, *, late: bool = False) -> GradedFile:
-    submitted = f"2026-02-01T{18 + late}:00:00+00:00"
-    who = record.student
-    about = ("", "", who, f"{who}.py", 1, False, submitted, f"bytes of {who}", "py", "")
-    return GradedFile(1, who, *about, (record,))
-
-
-DUE = datetime(2026, 2, 1, 18, tzinfo=UTC)
 LOSES = Deadline(DUE, rate=Amount(points=20.0))
 RUBRICS = {"causal_weights": Rubric((Criterion("report", 20.0), Criterion("extra", 5.0, "", True)))}
-MARKS = (
-    Mark("w", "ada", "causal_weights", "report", 15.0, "", "prof"),
-    Mark("w", "ada", "causal_weights", "extra", 5.0, "", "prof"),
-)
+MARKS = [
+    Mark("w", "ada", "causal_weights", criterion, points, "", "prof")
+    for criterion, points in (("report", 15.0), ("extra", 5.0))
+]
 
 
-def compute(record: MakeRecord, **more: object) -> dict[str, ExerciseResult]:
+def compute(handed: HandIn, **more: Any) -> dict[str, ExerciseResult]:
     """Half of the points on time; all points an hour late; half, decided as 30 of 120."""
     decided = Override("w", "cyd", "causal_weights", 30.0, "", "prof", "", 120.0)
-    files = [
-        hand_in(record("ada", 50)),
-        hand_in(record("bob"), late=True),
-        hand_in(record("cyd", 50)),
-    ]
-    found = compute_results(
-        files,
-        {("cyd", "causal_weights"): decided},
-        marks=MARKS,
-        policy=Policy(LOSES, rubrics=RUBRICS),
-        **more,  # type: ignore[arg-type]  # a step, and what it is out of
-    )
+    files = [handed("ada", 50), handed("bob", days=1 / 24), handed("cyd", 50)]
+    about = {"marks": MARKS, "policy": Policy(LOSES, rubrics=RUBRICS), **more}
+    found = compute_results(files, {("cyd", "causal_weights"): decided}, **about)
     return {each.student: each for each in found}
 
 
-def test_what_is_out_of_another_maximum_is_scaled_before_it_is_added_up(record: MakeRecord) -> None:
-    own, half = compute(record), compute(record, out_of=60.0)
+def test_what_is_out_of_another_maximum_is_scaled_before_it_is_added_up(handed: HandIn) -> None:
+    own, half = compute(handed), compute(handed, out_of=60.0)
     assert [each.max_score for each in own.values()] == [120.0] * 3
     assert [each.max_score for each in half.values()] == [60.0] * 3
     assert own["ada"].score == 50 + 15 + 5 and half["ada"].score == 35.0
@@ -181,20 +162,18 @@ def test_what_is_out_of_another_maximum_is_scaled_before_it_is_added_up(record: 
 
 @given(out_of=st.floats(0.5, 1000).map(round_sum), step=st.sampled_from([0.01, 0.5, 1.0]))
 def test_scaled_scores_are_rounded_once_and_full_points_stay_full(
-    record: MakeRecord, out_of: float, step: float
+    handed: HandIn, out_of: float, step: float
 ) -> None:
-    policy = Policy(rubrics={})
-    files = [hand_in(record("ada", 50)), hand_in(record("bob"))]
-    half, full = compute_results(files, policy=policy, step=step, out_of=out_of)
+    files = [handed("ada", 50), handed("bob")]
+    half, full = compute_results(files, policy=Policy(rubrics={}), step=step, out_of=out_of)
     assert full.score == full.max_score == half.max_score == out_of
     assert half.score < out_of
     assert abs(half.score - out_of / 2) <= step / 2 + 1e-9 or half.score + step >= out_of
 
 
-def test_what_cannot_be_judged_is_out_of_the_same(record: MakeRecord) -> None:
+def test_what_cannot_be_judged_is_out_of_the_same(record: MakeRecord, handed: HandIn) -> None:
     unread = replace(record("eve", 0), properties=(), exercise=None, score=0.0, max_score=0.0)
-    files = [hand_in(record("ada", 50)), hand_in(unread)]
-    found = compute_results(files, out_of=10.0)
+    found = compute_results([handed("ada", 50), handed("eve", records=(unread,))], out_of=10.0)
     assert [(each.score, each.max_score) for each in found] == [(5.0, 10.0), (0.0, 10.0)]
     assert scale_record(unread, 0.1, 0.01).max_score == 0.0
 
@@ -202,9 +181,9 @@ def test_what_cannot_be_judged_is_out_of_the_same(record: MakeRecord) -> None:
 # ------------------------------------------------------------------------ what a person decided
 
 
-def test_an_override_keeps_its_share_and_loses_nothing(record: MakeRecord) -> None:
-    before = list(compute(record).values())
-    after = list(compute(record, out_of=170.0).values())
+def test_an_override_keeps_its_share_and_loses_nothing(handed: HandIn) -> None:
+    before = list(compute(handed).values())
+    after = list(compute(handed, out_of=170.0).values())
     assert after[2].score == 42.5
     assert list_kept_shares(after) == ("cyd 30 of 120, now 42.5 of 170",)
     assert list_kept_shares(before) == ()
@@ -215,12 +194,13 @@ def test_an_override_keeps_its_share_and_loses_nothing(record: MakeRecord) -> No
     assert compare_results(before, harder) == [], "the verdict does not count"
 
 
-def test_an_override_without_a_maximum_keeps_its_points(record: MakeRecord) -> None:
+def test_an_override_without_a_maximum_keeps_its_points(handed: HandIn) -> None:
     old = {("ada", "causal_weights"): Override("w", "ada", "causal_weights", 60.0, "", "prof")}
-    [ada] = compute_results([hand_in(record("ada", 50))], old)
+    half = handed("ada", 50)
+    [ada] = compute_results([half], old)
     assert (ada.score, list_kept_shares([ada])) == (60.0, ())
-    doubled = scale_record(record("ada", 50), 2.0, 0.01)
-    [ada] = compute_results([hand_in(doubled)], old)
+    doubled = scale_record(half.records[0], 2.0, 0.01)
+    [ada] = compute_results([replace(half, records=(doubled,))], old)
     assert (ada.score, ada.max_score) == (60.0, 200.0)
 
 
@@ -246,7 +226,7 @@ EXPORT = ("export", "week-1", "--store", "c.db", "--roster", "roster.csv", "--fo
 
 def mark_everybody(headcheck: Command) -> None:
     headcheck("export", "week-1", "--store", "c.db", "--format", "marks", "--out", "marks.csv")
-    rows = list(csv.DictReader(io.StringIO(Path("marks.csv").read_text(encoding="utf-8-sig"))))
+    rows = read_rows(Path("marks.csv").read_text(encoding="utf-8"))
     chance = random.Random(0)
     with Path("marks.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -260,8 +240,7 @@ def test_points_change_for_a_class_and_nothing_is_judged_again(
 ) -> None:
     change("", f"[points.{SLUG}]\nvalues = 40\n")
     write_groups(GROUPS)
-    people = "".join(f"{who},{who.title()} Doe,{who}@x.org\n" for who in STUDENTS)
-    Path("roster.csv").write_text(f"student_id,name,email\n{people}")
+    write_roster()
     write_download("week-1", 0)
     judged = count_judged(monkeypatch)
     ran = headcheck(*grade("week-1"))
@@ -306,8 +285,7 @@ def compare_exports(
 ) -> None:
     """Every format has the points of the table, with 0 for who handed in nothing."""
     write_sheets(most)
-    exported = headcheck(*EXPORT, "csv", *more).out
-    table = list(csv.DictReader(io.StringIO(exported, newline="")))
+    table = read_rows(headcheck(*EXPORT, "csv", *more).out)
     assert {float(row["max_score"]) for row in table} == {most}
     expected = [float(row["score"]) for row in table]
     assert len(expected) == len(rows) + len(ABSENT) == 40
@@ -319,13 +297,8 @@ def compare_exports(
         found = read_scores(files, form, "week-1", most)
         assert len(found) == len(rows) + len(ABSENT) * FORMATS[form].absent, form
         assert sum(found) == pytest.approx(sum(expected), abs=0.01), form
-        _assert_same(found, expected, form)
-
-
-def _assert_same(found: Sequence[float], expected: Sequence[float], form: str) -> None:
-    """Students have the same points, in any order."""
-    without = [each for each in expected if each]
-    assert sorted(each for each in found if each) == pytest.approx(sorted(without), abs=0.01), form
+        points, wanted = (sorted(filter(None, each)) for each in (found, expected))
+        assert points == pytest.approx(wanted, abs=0.01), form
 
 
 # ------------------------------------------------------------------------ sheets
