@@ -11,6 +11,7 @@ from headcheck.properties.families.dropped_weights import simplify_for_counting
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Violation
+from tests.properties.modules import MultiHeadAttentionWrapper
 
 CONTRACT = BY_SLUG["multi_head_wrapper"].contract
 
@@ -18,20 +19,7 @@ CONTRACT = BY_SLUG["multi_head_wrapper"].contract
 def build(draw_shape: str) -> type[nn.Module]:
     """Build a module whose dropout draws one number for weights that `draw_shape` puts together."""
 
-    class MultiHeadAttentionWrapper(nn.Module):
-        def __init__(
-            self,
-            d_in: int,
-            d_out: int,
-            context_length: int,
-            dropout: float,
-            num_heads: int,
-            qkv_bias: bool = False,
-        ) -> None:
-            super().__init__()
-            self.heads = nn.ModuleList(_Head(d_in, d_out, qkv_bias) for _ in range(num_heads))
-            self.rate = dropout
-
+    class Dropping(MultiHeadAttentionWrapper):
         def forward(self, x: Tensor) -> Tensor:
             b, t, _ = x.shape
             shape = {
@@ -41,27 +29,14 @@ def build(draw_shape: str) -> type[nn.Module]:
                 "sequences": (1, len(self.heads), t, t),
             }.get(draw_shape, (b, len(self.heads), t, t))
             drawn = torch.rand(shape).expand(b, len(self.heads), t, t)
-            kept = (drawn >= self.rate) / (1 - self.rate)
-            parts = [head(x, kept[:, i].to(x), self.training) for i, head in enumerate(self.heads)]
-            return torch.cat(parts, dim=-1)
+            self.kept = ((drawn >= self.rate) / (1 - self.rate)).to(x)
+            return super().forward(x)
 
-    return MultiHeadAttentionWrapper
+        def weigh(self, queries: Tensor, keys: Tensor, head: int) -> Tensor:
+            weights = super().weigh(queries, keys, head)
+            return weights * self.kept[:, head] if self.training else weights
 
-
-class _Head(nn.Module):
-    def __init__(self, d_in: int, d_out: int, bias: bool) -> None:
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=bias)
-
-    def forward(self, x: Tensor, kept: Tensor, training: bool) -> Tensor:
-        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
-        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        scores = (queries @ keys.mT / keys.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
-        weights = scores.softmax(-1)
-        output: Tensor = (weights * kept if training else weights) @ values
-        return output
+    return Dropping
 
 
 def check(draw_shape: str, seed: int = 1) -> None:

@@ -45,29 +45,10 @@ from headcheck.properties.harness.steps import (
 )
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
+from tests.properties.modules import CausalAttention
 
 EXERCISE = BY_SLUG["causal_attention"]
 PROBES = (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE, TRAINING_PROBE)
-
-
-class CausalAttention(nn.Module):
-    """Right; the tests below make it remember."""
-
-    def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
-    ) -> None:
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
-        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
-        scores = (queries @ keys.mT / keys.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
-        output: Tensor = self.dropout(scores.softmax(-1)) @ values
-        return output
 
 
 def context_of(made: type[nn.Module], seed: int = 1) -> LiveContext:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from headcheck.exercises import BY_SLUG
@@ -30,6 +29,8 @@ from headcheck.properties.violations.violation import (
     Violation,
     ViolationKind,
 )
+from headcheck.reference import attention_weights
+from tests.properties.modules import MultiHeadAttention
 from tests.properties.planted import BANK, CONTRACT, SMALLEST, Fault, claim, nobody, wrong_where
 
 
@@ -52,11 +53,9 @@ def test_planted_fault_is_reported_on_the_smallest_case(
 ) -> None:
     wanted = replace(SMALLEST, **minimal)  # type: ignore[arg-type]  # each names a field
     for seed in range(3):
-        verdict = check_property(
-            claim(wrong_where(fault)), nobody(), generate_case_set(CONTRACT, 24, seed)
-        )
-        assert verdict.case is not None
-        assert fault(verdict.case)
+        bank = generate_case_set(CONTRACT, 24, seed)
+        verdict = check_property(claim(wrong_where(fault)), nobody(), bank)
+        assert verdict.case is not None and fault(verdict.case)
         # A longest length of two is the default, and as plain as one.
         assert verdict.case.context_length <= max(2, wanted.context_length)
         found = replace(verdict.case, seed=0, context_length=wanted.context_length)
@@ -142,9 +141,8 @@ def test_violation_in_another_dtype_is_no_smaller_example() -> None:
         case = replace(SMALLEST, tokens=3, context_length=3, dtype=dtype)
         failed = find_first_failure(broken, harness, [case])
         found, searched = shrink_failure(failed, harness, searched)
-        assert found.case == replace(SMALLEST, dtype=dtype), (
-            "where it failed, not where another did"
-        )
+        own = replace(SMALLEST, dtype=dtype)
+        assert found.case == own, "where it failed, not where another did"
 
 
 def test_the_search_is_the_same_every_time() -> None:
@@ -182,11 +180,8 @@ def test_all_searches_on_a_subject_share_a_number_of_cases() -> None:
     def only_on(wrong: Case) -> CheckFunction:
         def judge(context: LiveContext) -> None:
             tried.append(context.case)
-            raise Violation(
-                ViolationKind.VALUE if context.case == wrong else ViolationKind.SHAPE,
-                "right",
-                "wrong",
-            )
+            kind = ViolationKind.VALUE if context.case == wrong else ViolationKind.SHAPE
+            raise Violation(kind, "right", "wrong")
 
         return judge
 
@@ -215,42 +210,15 @@ def test_notes_made_during_the_search_are_forgotten() -> None:
 # --------------------------------------------------------------------- real modules
 
 
-def faulty(hidden: bool = True, merged: bool = True) -> type[nn.Module]:
-    """Multi-head attention, without a mask or with its heads merged in the wrong order."""
+class Unmasked(MultiHeadAttention):
+    def average(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        return attention_weights(queries, keys) @ values
 
-    class MultiHeadAttention(nn.Module):
-        def __init__(
-            self,
-            d_in: int,
-            d_out: int,
-            context_length: int,
-            dropout: float,
-            num_heads: int,
-            qkv_bias: bool = False,
-        ) -> None:
-            super().__init__()
-            self.num_heads = num_heads
-            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.out_proj = nn.Linear(d_out, d_out)
 
-        def forward(self, x: Tensor) -> Tensor:
-            layers = (self.W_query, self.W_key, self.W_value)
-            q, k, v = (
-                layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for layer in layers
-            )
-            scores = q @ k.mT / q.shape[-1] ** 0.5
-            if hidden:
-                later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-                scores = scores.masked_fill(later, -torch.inf)
-            context = scores.softmax(-1) @ v
-            if merged:
-                context = context.transpose(1, 2)
-            output: Tensor = self.out_proj(context.reshape(*x.shape[:2], -1))
-            return output
-
-    return MultiHeadAttention
+class WronglyMerged(MultiHeadAttention):
+    def merge(self, context: Tensor) -> Tensor:
+        batch, heads, tokens, width = context.shape
+        return context.reshape(batch, tokens, heads * width)
 
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
@@ -259,23 +227,22 @@ MULTI_HEAD_BANK = generate_case_set(MULTI_HEAD.contract, 24)
 
 def judged(module: type[nn.Module], wanted: Property) -> Case | None:
     harness = Harness(make_subject({"MultiHeadAttention": module}), MULTI_HEAD.contract)
-    return check_property(
-        wanted, harness, wanted.select_cases(harness.contract, MULTI_HEAD_BANK)
-    ).case
+    cases = wanted.select_cases(harness.contract, MULTI_HEAD_BANK)
+    return check_property(wanted, harness, cases).case
 
 
 def test_a_module_without_a_mask_fails_on_two_tokens() -> None:
     for wanted in (values.it_equals_the_equation, masking.the_future_is_invisible):
-        case = judged(faulty(hidden=False), wanted)
+        case = judged(Unmasked, wanted)
         assert case is not None
         assert (case.batch, case.tokens, case.heads, case.d_in, case.head_dim) == (1, 2, 1, 1, 1)
 
 
 def test_heads_merged_in_the_wrong_order_fail_on_two_heads() -> None:
-    case = judged(faulty(merged=False), values.it_equals_the_equation)
+    case = judged(WronglyMerged, values.it_equals_the_equation)
     assert case is not None
     assert (case.batch, case.tokens, case.heads, case.d_in, case.head_dim) == (1, 2, 2, 1, 1)
 
 
 def test_a_right_module_has_no_case() -> None:
-    assert judged(faulty(), values.it_equals_the_equation) is None
+    assert judged(MultiHeadAttention, values.it_equals_the_equation) is None

@@ -17,7 +17,8 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.terms.case import Case, MaskForm
-from headcheck.reference import attention_weights, causal_mask, merge_heads, split_heads
+from headcheck.reference import attention_weights, causal_mask, split_heads
+from tests.properties.modules import MultiHeadAttention
 
 LAYOUTS = {
     "multi_head_attention": "separate layers",
@@ -109,32 +110,11 @@ def test_float32_weights_are_recovered_as_exactly_as_float32_is() -> None:
 def attention_with(weights: Weights) -> type[nn.Module]:
     """Multi-head attention that weighs by any function of queries and keys."""
 
-    class MultiHeadAttention(nn.Module):
-        def __init__(
-            self,
-            d_in: int,
-            d_out: int,
-            context_length: int,
-            dropout: float,
-            num_heads: int,
-            qkv_bias: bool = False,
-        ) -> None:
-            super().__init__()
-            self.num_heads = num_heads
-            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.out_proj = nn.Linear(d_out, d_out)
+    class Weighing(MultiHeadAttention):
+        def average(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            return weights(queries, keys) @ values
 
-        def forward(self, x: Tensor) -> Tensor:
-            query, key, value = (
-                split_heads(layer(x), self.num_heads)
-                for layer in (self.W_query, self.W_key, self.W_value)
-            )
-            output: Tensor = self.out_proj(merge_heads(weights(query, key) @ value))
-            return output
-
-    return MultiHeadAttention
+    return Weighing
 
 
 def scores_of(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
@@ -193,10 +173,8 @@ def test_one_sequence_shows_no_more_columns_than_fit(case: Case) -> None:
 
 def test_the_payload_never_reaches_queries_and_keys() -> None:
     context = solved("multi_head_attention", Case(tokens=4, d_in=6, heads=2, head_dim=3, bias=True))
-    p, width = (
-        tomography.make_routing_parameters(context),
-        tomography.compute_payload_width(context.case),
-    )
+    p = tomography.make_routing_parameters(context)
+    width = tomography.compute_payload_width(context.case)
     assert float(p.W_q[:, -width:].abs().max()) == float(p.W_k[:, -width:].abs().max()) == 0
     assert float(p.W_v[:, :-width].abs().max()) == 0
     for name in ("b_q", "b_k", "b_v", "b_o"):

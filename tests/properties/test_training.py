@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.grader.audit.matrix import load_answers, load_namespace
@@ -26,6 +26,7 @@ from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Violation
 from tests.forms.bank import open_class
+from tests.properties import modules
 from tests.properties.binding.strangers import SEPARATE, make, must_bind
 
 EXERCISE = BY_SLUG["causal_attention"]
@@ -39,19 +40,10 @@ TRAINING = (
 )
 
 
-class CausalAttention(nn.Module):
+class CausalAttention(modules.CausalAttention):
     """Right; the tests below change what it does in training."""
 
     seen: list[Tensor]
-
-    def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
-    ) -> None:
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.rate = dropout
 
     def drop(self, weights: Tensor) -> Tensor:
         kept = (torch.rand_like(weights) >= self.rate).to(weights) / (1 - self.rate)
@@ -62,12 +54,7 @@ class CausalAttention(nn.Module):
         return output
 
     def forward(self, x: Tensor) -> Tensor:
-        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
-        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        scores = (queries @ keys.mT / keys.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
-        weights = scores.softmax(-1)
-        output: Tensor = (self.drop(weights) if self.training else weights) @ values
-        return self.finish(output)
+        return self.finish(super().forward(x))
 
 
 class Detached(CausalAttention):

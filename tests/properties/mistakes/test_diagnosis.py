@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -25,15 +26,12 @@ from headcheck.properties.mistakes.recognisers.answers import MIN_ANSWERS
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.terms.peculiarity import SHORTER_THAN_CONTEXT
 from headcheck.reference import Parameters, causal_mask
+from tests.properties.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 # Dropout has tests of its own.
-CAUSAL = replace(
-    BY_SLUG["multi_head_attention"].contract,
-    capabilities=BY_SLUG["multi_head_attention"].contract.capabilities - {Capability.DROPOUT},
-)
-JOINED = replace(
-    BY_SLUG["multi_head_wrapper"].contract,
-    capabilities=BY_SLUG["multi_head_wrapper"].contract.capabilities - {Capability.DROPOUT},
+CAUSAL, JOINED = (
+    replace(plain, capabilities=plain.capabilities - {Capability.DROPOUT})
+    for plain in (BY_SLUG[slug].contract for slug in ("multi_head_attention", "multi_head_wrapper"))
 )
 MASKED = BY_SLUG["masked_multi_head"].contract
 UNSEEN = {
@@ -49,7 +47,7 @@ class Cook(nn.Module):
     mood: str = ""
     contract: Contract = CAUSAL
 
-    def follow(self, x: Tensor, p: Parameters, heads: int, mask: Tensor | None) -> object:
+    def follow(self, x: Tensor, p: Parameters, heads: int, mask: Tensor | None) -> Any:
         uncut = self.mood == "uncut" and x.shape[1] < getattr(self, "context_length", 0)
         if uncut or self.mood == "raises" or (self.mood == "picky" and x.shape[1] > 5):
             raise ValueError("no")
@@ -77,24 +75,8 @@ def parameters(layers: Sequence[nn.Linear], output: nn.Linear) -> Parameters:
     return Parameters(**weights, **biases, W_o=output.weight, b_o=output.bias)
 
 
-class CausalCook(Cook):
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        context_length: int,
-        dropout: float,
-        num_heads: int,
-        qkv_bias: bool = False,
-    ) -> None:
-        super().__init__()
-        self.W_query, self.W_key, self.W_value = (
-            nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3)
-        )
-        self.out_proj = nn.Linear(d_out, d_out)
-        self.num_heads, self.context_length = num_heads, context_length
-
-    def forward(self, x: Tensor) -> object:
+class CausalCook(Cook, MultiHeadAttention):
+    def forward(self, x: Tensor) -> Any:
         layers = (self.W_query, self.W_key, self.W_value)
         p = parameters(layers, self.out_proj)
         return self.follow(x, p, self.num_heads, causal_mask(x.shape[1]))
@@ -108,38 +90,17 @@ class MaskedCook(Cook):
         self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))
         self.num_heads = num_heads
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> object:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Any:
         layers = (self.W_q, self.W_k, self.W_v)
         p = parameters(layers, self.W_o)
         # Masks may be numbers; as they are, the steps would fail on them, which is another mistake.
         return self.follow(x, p, self.num_heads, None if mask is None else mask.bool())
 
 
-class Head(nn.Module):
-    def __init__(self, d_in: int, d_out: int, qkv_bias: bool) -> None:
-        super().__init__()
-        self.W_query, self.W_key, self.W_value = (
-            nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3)
-        )
-
-
-class JoinedCook(Cook):
+class JoinedCook(Cook, MultiHeadAttentionWrapper):
     contract = JOINED
 
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        context_length: int,
-        dropout: float,
-        num_heads: int,
-        qkv_bias: bool = False,
-    ) -> None:
-        super().__init__()
-        self.heads = nn.ModuleList(Head(d_in, d_out, qkv_bias) for _ in range(num_heads))
-        self.context_length = context_length
-
-    def forward(self, x: Tensor) -> object:
+    def forward(self, x: Tensor) -> Any:
         names = ("W_query", "W_key", "W_value")
         layers = [[getattr(head, name) for head in self.heads] for name in names]
         biases = [[layer.bias for layer in each if layer.bias is not None] for each in layers]
