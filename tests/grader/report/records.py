@@ -52,16 +52,13 @@ def make_crashed(
 ) -> PropertyRecord:
     failure = SubmissionFailed(Status(status), "ValueError: no", 7, 3)
     case = CASE.replace("seed=3", f"seed={seed}")
-    return replace(
-        make_property(name, group, status, f"{name}\n  got       {failure}\n  on        {case}"),
-        case=case,
-    )
+    message = f"{name}\n  got       {failure}\n  on        {case}"
+    return replace(make_property(name, group, status, message), case=case)
 
 
 def make_untried(name: str, because: str, group: str = "values") -> PropertyRecord:
-    return make_property(
-        name, group, "not_tried", f"Not tried, because this check did not pass: {because}"
-    )
+    message = f"Not tried, because this check did not pass: {because}"
+    return make_property(name, group, "not_tried", message)
 
 
 def make_submission(
@@ -144,10 +141,6 @@ class Outline(HTMLParser):
         return [attributes for tag, attributes in self.tags if tag == name]
 
 
-def render_pages(*submissions: SubmissionRecord) -> list[str]:
-    whole = make_report(*submissions)
-    return [
-        html.render_index(whole),
-        html.render_all(whole),
-        *(html.render_page(s, whole) for s in submissions),
-    ]
+def render_pages(whole: Report) -> list[str]:
+    pages = [html.render_page(each, whole) for each in whole.submissions]
+    return [html.render_index(whole), html.render_all(whole), *pages]

@@ -28,15 +28,22 @@ def read(folder: Path, text: str | bytes) -> CourseFile:
     return read_course_file(path)
 
 
+def assert_refused(folder: Path, text: str | bytes, problem: str) -> None:
+    """In one line, with the number of the line in the file."""
+    with pytest.raises(BadCourseFile) as caught:
+        read(folder, text)
+    assert str(caught.value).startswith(f"{folder / 'headcheck.toml'}, line {problem}")
+    assert "\n" not in str(caught.value)
+
+
 def test_an_empty_file_changes_nothing_but_that_there_is_one(tmp_path: Path) -> None:
     assert read(tmp_path, "") == CourseFile(path=tmp_path / "headcheck.toml")
     assert read_course_file(None) == NO_COURSE_FILE
 
 
 def test_a_file_has_points_rounding_and_a_level(tmp_path: Path) -> None:
-    found = read(
-        tmp_path, 'round = 0.5\nfeedback = "message"\n[points.causal_attention]\nvalues = 50\n'
-    )
+    points = "[points.causal_attention]\nvalues = 50\n"
+    found = read(tmp_path, f'round = 0.5\nfeedback = "message"\n{points}')
     assert found.points == {"causal_attention": {"values": 50}}
     assert found.rounding == 0.5
     assert found.feedback == Feedback(FeedbackLevel.MESSAGE)
@@ -217,11 +224,7 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
 def test_what_is_wrong_is_told_with_its_line(
     tmp_path: Path, written: str | bytes, problem: str
 ) -> None:
-    with pytest.raises(BadCourseFile) as caught:
-        read(tmp_path, written)
-    said = str(caught.value)
-    assert said.startswith(f"{tmp_path / 'headcheck.toml'}, line {problem}")
-    assert "\n" not in said
+    assert_refused(tmp_path, written, problem)
 
 
 def test_a_hostile_name_or_text_is_a_line_without_control_characters(tmp_path: Path) -> None:

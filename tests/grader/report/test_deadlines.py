@@ -5,19 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from headcheck.grader.report.course_file import BadCourseFile, CourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline, Extension, Step
 from headcheck.grader.report.groups import AloneRule, GroupSettings
+from tests.grader.report.test_course_file import assert_refused, read
 
 DUE = datetime(2026, 2, 1, 17, tzinfo=UTC)
 HEAD = "[deadlines.week-1]\ndue = 2026-02-01T18:00:00+01:00\n"
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-def read(folder: Path, text: str) -> CourseFile:
-    path = folder / "headcheck.toml"
-    path.write_text(text, encoding="utf-8")
-    return read_course_file(path)
 
 
 def test_a_deadline_may_say_only_when_work_is_due(tmp_path: Path) -> None:
@@ -56,9 +50,8 @@ def test_steps_are_in_the_order_of_their_periods(tmp_path: Path) -> None:
 
 
 def test_groups_are_a_table_or_a_file(tmp_path: Path) -> None:
-    told = read(
-        tmp_path, 'alone = "better"\n[groups]\nblue = ["s1", " s2"]\n"1" = [17]\nred = []\n'
-    )
+    groups = '[groups]\nblue = ["s1", " s2"]\n"1" = [17]\nred = []\n'
+    told = read(tmp_path, f'alone = "better"\n{groups}')
     members = {"blue": ("s1", "s2"), "1": ("17",), "red": ()}
     assert told.groups == GroupSettings(members, alone=AloneRule.BETTER)
     told = read(tmp_path, 'groups = "groups.csv"')
@@ -137,7 +130,4 @@ TIME = "a date and time with an offset, as in 2026-02-01T18:00:00+01:00"
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, written: str, problem: str) -> None:
-    with pytest.raises(BadCourseFile) as caught:
-        read(tmp_path, written)
-    assert str(caught.value).startswith(f"{tmp_path / 'headcheck.toml'}, line {problem}")
-    assert "\n" not in str(caught.value)
+    assert_refused(tmp_path, written, problem)

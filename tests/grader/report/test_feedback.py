@@ -34,7 +34,7 @@ from headcheck.grader.report.records import (
     build_report,
     to_json,
 )
-from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render import text
 from headcheck.grader.report.render.circumstances import SEED_PHRASES
 from headcheck.grader.seed import Seed, draw_secret_seed, make_seed
 from headcheck.properties import families
@@ -47,6 +47,7 @@ from headcheck.properties.violations.violation import (
     ViolationKind,
     head_check,
 )
+from tests.grader.report.records import render_pages
 
 LESS = [level for level in FeedbackLevel if level is not FeedbackLevel.FULL]
 FIRST, SECOND = families.ALL[:2]
@@ -55,21 +56,10 @@ FIRST, SECOND = families.ALL[:2]
 # ------------------------------------------------------------------- fields and levels
 
 CLAIM = PropertyRecord(
-    name="the_name",
-    claim="The claim.",
-    group="values",
-    status="failed",
-    points=0.0,
-    max_points=2.0,
-    message="The claim.\n  expected  THE NUMBERS",
-    case="THE CASE",
-    counterexample=Counterexample({"seed": 726}, "THE CODE"),
-    evidence=EvidenceRecord(),
-    words="The claim.\n  got       THE WORDS",
-    cell=7,
-    line=3,
-    printed="THE PRINTS",
-)
+    "the_name", "The claim.", "values", "failed", 0.0, 2.0, "The claim.\n  expected  THE NUMBERS",
+    "THE CASE", Counterexample({"seed": 726}, "THE CODE"), EvidenceRecord(),
+    "The claim.\n  got       THE WORDS", 7, 3, printed="THE PRINTS",
+)  # fmt: skip
 HIDDEN = PropertyRecord(
     "hidden_name", "HIDDEN CLAIM", "HIDDEN GROUP", "timed_out", 0.0, 3.0, "HIDDEN MESSAGE",
     "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), None, "HIDDEN WORDS", 8, 9,
@@ -111,15 +101,12 @@ def test_a_level_is_a_list_of_fields_and_every_other_is_empty(level: FeedbackLev
 
 
 def test_levels_show_increasing_detail() -> None:
-    found = {
-        level: redact_submission(record(CLAIM), Feedback(level)).properties[0]
-        for level in FeedbackLevel
-    }
-    assert found[FeedbackLevel.NAME].message == ""
-    assert found[FeedbackLevel.MESSAGE].message == CLAIM.words
+    levels = (FeedbackLevel.NAME, FeedbackLevel.MESSAGE, FeedbackLevel.CASE, FeedbackLevel.FULL)
+    found = [redact_submission(record(CLAIM), Feedback(level)) for level in levels]
+    name, message, case, full = (each.properties[0] for each in found)
+    assert (name.message, message.message) == ("", CLAIM.words)
     bare = Counterexample({"seed": 726})
-    assert found[FeedbackLevel.CASE] == replace(CLAIM, counterexample=bare, evidence=None)
-    assert found[FeedbackLevel.FULL] == CLAIM
+    assert (case, full) == (replace(CLAIM, counterexample=bare, evidence=None), CLAIM)
 
 
 @pytest.mark.parametrize("level", FeedbackLevel)
@@ -140,9 +127,8 @@ def test_everything_is_shown_by_default() -> None:
 
 def test_record_of_an_older_report_shows_no_message() -> None:
     old = replace(CLAIM, words="")
-    assert (
-        redact_submission(record(old), Feedback(FeedbackLevel.MESSAGE)).properties[0].message == ""
-    )
+    [told] = redact_submission(record(old), Feedback(FeedbackLevel.MESSAGE)).properties
+    assert told.message == ""
 
 
 def test_property_can_have_its_own_level() -> None:
@@ -154,12 +140,8 @@ def test_property_can_have_its_own_level() -> None:
 
 @pytest.mark.parametrize("level", FeedbackLevel)
 def test_hidden_property_shows_only_its_existence(level: FeedbackLevel) -> None:
-    untried = replace(
-        passed(CLAIM),
-        status="not_tried",
-        points=0.0,
-        message=f"Not tried, because this check did not pass: {HIDDEN.claim}",
-    )
+    why = f"Not tried, because this check did not pass: {HIDDEN.claim}"
+    untried = replace(passed(CLAIM), status="not_tried", points=0.0, message=why)
     before = record(CLAIM, HIDDEN, untried, score=2.0)
     after = redact_submission(before, hiding(level))
     assert "hidden" not in to_json(build_report([after])).lower().replace('"hidden": 1', "")
@@ -290,9 +272,8 @@ def test_hidden_checks_are_counted_for_the_reader(count: int) -> None:
 
 def test_properties_shown_by_name_are_all_shown() -> None:
     crashes = [replace(CLAIM, name=n, claim=f"Claim {n}.", status="crashed") for n in "abc"]
-    shown = text.render(
-        redact_report(build_report([record(*crashes)]), Feedback(FeedbackLevel.NAME))
-    )
+    report = build_report([record(*crashes)])
+    shown = text.render(redact_report(report, Feedback(FeedbackLevel.NAME)))
     assert all(f"  Crashed in this check: Claim {n}.\n    crashed\n" in shown for n in "abc")
 
 
@@ -350,40 +331,35 @@ def test_unknown_level_is_reported() -> None:
     with pytest.raises(BadFeedback) as caught:
         parse_level("ful")
     advice = "levels of single checks are for a course file, and --course"
-    assert (
-        str(caught.value) == f"--feedback: there is no level 'ful'; {advice}; did you mean 'full'?"
-    )
+    told = f"--feedback: there is no level 'ful'; {advice}; did you mean 'full'?"
+    assert str(caught.value) == told
 
 
 def test_nobody_is_told_more_than_what_binds_them() -> None:
     exam = Feedback(FeedbackLevel.CASE, {SECOND.name: FeedbackLevel.NAME}, frozenset({FIRST.name}))
     assert bind_feedback(None, exam) == exam
     full = bind_feedback(FULL_FEEDBACK, exam)
-    assert (full.level, full.get_level(SECOND.name), full.hidden) == (
-        FeedbackLevel.CASE,
-        FeedbackLevel.NAME,
-        exam.hidden,
-    )
+    assert (full.level, full.hidden) == (FeedbackLevel.CASE, exam.hidden)
+    assert full.get_level(SECOND.name) is FeedbackLevel.NAME
     less = bind_feedback(Feedback(FeedbackLevel.MESSAGE), exam)
     assert less.get_level("anything") is FeedbackLevel.MESSAGE
     assert less.get_level(SECOND.name) is FeedbackLevel.NAME
     assert less.hidden == exam.hidden
 
 
+CASES = Feedback(FeedbackLevel.CASE)
+
+
 @pytest.mark.parametrize(
     ("wanted", "binding", "more"),
     [
         (FULL_FEEDBACK, FULL_FEEDBACK, False),
-        (FULL_FEEDBACK, Feedback(FeedbackLevel.CASE), True),
-        (Feedback(FeedbackLevel.NAME), Feedback(FeedbackLevel.CASE), False),
-        (Feedback(FeedbackLevel.CASE), Feedback(FeedbackLevel.CASE), False),
-        (
-            Feedback(FeedbackLevel.CASE),
-            Feedback(FeedbackLevel.FULL, {FIRST.name: FeedbackLevel.NAME}),
-            True,
-        ),
+        (FULL_FEEDBACK, CASES, True),
+        (Feedback(FeedbackLevel.NAME), CASES, False),
+        (CASES, CASES, False),
+        (CASES, Feedback(FeedbackLevel.FULL, {FIRST.name: FeedbackLevel.NAME}), True),
         (FULL_FEEDBACK, Feedback(hidden=frozenset({FIRST.name})), True),
-        (Feedback(FeedbackLevel.CASE), Feedback(hidden=frozenset({FIRST.name})), False),
+        (CASES, Feedback(hidden=frozenset({FIRST.name})), False),
     ],
 )
 def test_it_is_known_who_wants_more(wanted: Feedback, binding: Feedback, more: bool) -> None:
@@ -405,11 +381,6 @@ def test_seed_is_shown_only_at_the_last_level(level: FeedbackLevel) -> None:
 )
 def test_text_and_pages_say_which_kind_of_seed_and_never_the_number(drawn: Seed) -> None:
     report = build_report([record(CLAIM)], None, drawn)
-    pages = [
-        html.render_index(report),
-        html.render_all(report),
-        html.render_page(report.submissions[0], report),
-    ]
-    for shown in (text.render(report), *pages):
+    for shown in (text.render(report), *render_pages(report)):
         assert f"cases: {SEED_PHRASES[drawn.kind]}" in shown
         assert drawn.value < 10 or str(drawn.value) not in shown

@@ -31,14 +31,8 @@ from tests.grader.report.records import (
 
 MISTAKE = DiagnosisRecord("no_mask", "Nothing is hidden.", 3, 12, 7, 7)
 SECOND = DiagnosisRecord("no_scale", "The scores are not scaled.", None, None, 7, 7)
-EXAMPLE = ExampleRecord(
-    "2 tokens, d_k = 4",
-    "q·k",
-    "scores",
-    (("4", "2"), ("4", "0")),
-    (("2", "1"), ("2", "0")),
-    (("4", "2"), ("-4", "0.25")),
-)
+TABLES = (("4", "2"), ("4", "0")), (("2", "1"), ("2", "0")), (("4", "2"), ("-4", "0.25"))
+EXAMPLE = ExampleRecord("2 tokens, d_k = 4", "q·k", "scores", *TABLES)
 MORE = "--all"
 
 
@@ -155,13 +149,9 @@ def test_the_example_of_a_mistake_known_by_a_check_is_that_check() -> None:
 
 
 def test_what_is_not_explained_goes_before_the_example() -> None:
-    claims = [
-        *map(follow, fail_many(9)),
-        make_failed(EQUATION, "mask"),
-        make_failed(FUTURE, "mask"),
-    ]
+    masks = make_failed(EQUATION, "mask"), make_failed(FUTURE, "mask")
     notes = tuple(NoteRecord("prints", f"note {n}") for n in range(4))
-    shown = render(replace(explain(*claims), notes=notes))
+    shown = render(replace(explain(*map(follow, fail_many(9)), *masks), notes=notes))
     assert "  9 checks fail for this reason; --all shows them\n" in shown
     assert EQUATION in shown and shown.count("expected") == 1
     assert "  1 more check fails; --all shows it:\n" in shown
@@ -236,9 +226,8 @@ def test_reasons_for_not_trying_are_one_sentence() -> None:
     failed, untried = make_failed(EQUATION), make_untried("a", EQUATION)
     one = make_submission(failed, untried)
     assert "  1 check was not tried, because others did not pass.\n" in render(one)
-    assert f"1 check was not tried, because this check did not pass: {EQUATION}\n" in render(
-        one, ""
-    )
+    whole = f"1 check was not tried, because this check did not pass: {EQUATION}\n"
+    assert whole in render(one, "")
     two = make_submission(failed, untried, make_failed(FUTURE), make_untried("b", FUTURE))
     assert "  2 checks were not tried, because others did not pass.\n" in render(two)
     assert render(two, "").count("was not tried, because this check did not pass") == 2
@@ -298,8 +287,7 @@ def test_what_follows_is_told_with_the_mistake(level: FeedbackLevel) -> None:
     record = explain(follow(make_failed(EQUATION)), make_failed(FUTURE))
     told = redact_submission(record, Feedback(level))
     assert bool(told.diagnosis) is (level is not FeedbackLevel.NAME)
-    follows = [claim.follows for claim in told.properties]
-    assert follows == [bool(told.diagnosis), False]
+    assert [claim.follows for claim in told.properties] == [bool(told.diagnosis), False]
 
 
 @pytest.mark.parametrize("level", FeedbackLevel)
@@ -312,12 +300,10 @@ def test_an_example_is_told_from_the_level_of_cases_on(level: FeedbackLevel) -> 
 
 def test_what_is_hidden_is_not_counted_among_what_follows() -> None:
     record = explain(*map(follow, fail_many(3)))
-    hidden = frozenset({record.properties[2].name})
-    shown = render(redact_submission(record, Feedback(hidden=hidden)))
-    assert "  1 more check fails for this reason; --all shows it\n" in shown
-    assert record.properties[2].claim not in render(
-        redact_submission(record, Feedback(hidden=hidden)), ""
-    )
+    hidden = record.properties[2]
+    told = redact_submission(record, Feedback(hidden=frozenset({hidden.name})))
+    assert "  1 more check fails for this reason; --all shows it\n" in render(told)
+    assert hidden.claim not in render(told, "")
 
 
 def test_one_level_for_each_does_not_mix_up_what_follows() -> None:

@@ -18,7 +18,13 @@ from headcheck.grader.report.records import (
     build_report,
 )
 from headcheck.grader.report.render import github, text
-from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
+from tests.grader.report.records import make_property, make_submission
 
 MISTAKE = DiagnosisRecord("no_scale", "The scores are not scaled.", None, 12, 7, 7)
 
@@ -27,22 +33,15 @@ def claim(
     number: int = 1, status: str = "failed", got: str = "1.5", line: int | None = None
 ) -> PropertyRecord:
     sentence = f"Claim {number} holds."
-    wrong: Exception = Violation(
-        ViolationKind.VALUE, "0.5 ± 50%", got, "output", sentence, "batch=1"
-    )
+    wrong = str(Violation(ViolationKind.VALUE, "0.5 ± 50%", got, "output", sentence, "batch=1"))
     if status == "crashed":
-        failure = SubmissionFailed("crashed", got, None, line)  # type: ignore[arg-type]
-        wrong = Exception(f"{sentence}\n  got       {failure}")
-    return PropertyRecord(
-        f"claim_{number}", sentence, "values", status, 0.0, 1.0, str(wrong), line=line
-    )
+        wrong = f"{sentence}\n  got       {SubmissionFailed(Status.CRASHED, got, None, line)}"
+    return replace(make_property(sentence, status=status, message=wrong, of=1), line=line)
 
 
 def submission(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
-    record = SubmissionRecord(
-        "ada.py", "ada", "causal_attention", "A", 1.0, 3.0, "failed", 1.0, claims
-    )
-    return replace(record, **more)  # type: ignore[arg-type]
+    about = {"name": "A", "score": 1.0, "max_score": 3.0, "status": "failed", **more}
+    return make_submission(*claims, **about)
 
 
 def commands(*records: SubmissionRecord) -> list[str]:
@@ -80,9 +79,8 @@ def test_ungradable_file_states_the_location() -> None:
 
 
 def test_passed_submission_gives_only_a_notice() -> None:
-    assert commands(submission(status="passed", score=3.0)) == [
-        "::notice title=headcheck::ada.py: 3 / 3, passed"
-    ]
+    notice = "::notice title=headcheck::ada.py: 3 / 3, passed"
+    assert commands(submission(status="passed", score=3.0)) == [notice]
 
 
 def test_first_annotation_of_every_submission_comes_first() -> None:
@@ -91,9 +89,8 @@ def test_first_annotation_of_every_submission_comes_first() -> None:
     *errors, notice = commands(*records)
     assert len(errors) == github.MAX_ERRORS
     assert re.findall(r"file=(\w).py", "".join(errors)) == list("abcabcabca")
-    assert notice == (
-        "::notice title=headcheck::3 results: 3 failed; 11 more findings are in the log"
-    )
+    told = "3 results: 3 failed; 11 more findings are in the log"
+    assert notice == f"::notice title=headcheck::{told}"
 
 
 @pytest.mark.parametrize(
@@ -172,24 +169,21 @@ def test_keys_are_read_as_json_reads_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "cell", "line"),
+    "data",
     [
-        (b"\xff", 1, 1),
-        (b"{", 1, 1),
-        (b"[]", 1, 1),
-        (b'{"worksheets": []}', 1, 1),
-        (b'{"cells": [{"cell_type": "markdown", "source": "a"}]}', 1, 1),
-        (b'{"cells": {}}', 1, 1),
-        (b'{"cells": [{"cell_type": "code", "source": 3}]}', 1, 1),
-        (b'{"cells": [{"cell_type": "code", "source": [3]}]}', 1, 1),
-        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 2, 1),
-        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 1, 2),
-        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 0, 1),
-        (b'{"cells": [{"cell_type": "code", "source": "a"}]}', 1, 0),
-        (b"[" * 100_000, 1, 1),
+        *(b"\xff", b"{", b"[]", b'{"worksheets": []}', b'{"cells": {}}', b"[" * 100_000),
+        b'{"cells": [{"cell_type": "markdown", "source": "a"}]}',
+        b'{"cells": [{"cell_type": "code", "source": 3}]}',
+        b'{"cells": [{"cell_type": "code", "source": [3]}]}',
     ],
 )
-def test_unknown_lines_are_omitted(data: bytes, cell: int, line: int) -> None:
+def test_what_is_no_notebook_has_no_lines(data: bytes) -> None:
+    assert find_file_line(data, 1, 1) is None
+
+
+@pytest.mark.parametrize(("cell", "line"), [(2, 1), (1, 2), (0, 1), (1, 0)])
+def test_unknown_lines_are_omitted(cell: int, line: int) -> None:
+    data = b'{"cells": [{"cell_type": "code", "source": "a"}]}'
     assert find_file_line(data, cell, line) is None
 
 
@@ -203,12 +197,9 @@ def test_a_cell_is_found_by_the_number_that_jupyter_shows() -> None:
 
 
 def test_missing_file_gets_its_location_as_text(tmp_path: Path) -> None:
-    error = ErrorRecord("syntax", "no", 1, 3)
     path = tmp_path / "ada.ipynb"
-    record = submission(error=error, file=str(path))
-    assert f"::error file={path},title=" in run.render_report(build_report([record]), "github")
+    report = build_report([submission(error=ErrorRecord("syntax", "no", 1, 3), file=str(path))])
+    assert f"::error file={path},title=" in run.render_report(report, "github")
     path.write_text(nbformat.writes(notebook()), encoding="utf-8")
     line = find_file_line(path.read_bytes(), 1, 3)
-    assert f"::error file={path},line={line},title=" in run.render_report(
-        build_report([record]), "github"
-    )
+    assert f"::error file={path},line={line},title=" in run.render_report(report, "github")

@@ -32,18 +32,16 @@ def test_no_character_is_lost_or_becomes_markup(code: str) -> None:
 def test_kinds_of_tokens_have_classes() -> None:
     code = 'class A:  # why\n    def f(self):\n        return "<b>" and not 1'
     first, second, third = highlight(code).split("\n")
-    assert first == (
-        '<span class="k">class</span><span class="d"> A</span>:<span class="c">  # why</span>'
-    )
+    named = '<span class="k">class</span><span class="d"> A</span>'
+    assert first == f'{named}:<span class="c">  # why</span>'
     assert second == '<span class="k">    def</span><span class="d"> f</span>(self):'
     assert '<span class="s"> &#34;&lt;b&gt;&#34;</span><span class="k"> and not</span>' in third
     assert third.endswith(" 1")
 
 
 def test_a_string_goes_on_over_lines() -> None:
-    assert all(
-        line.startswith('<span class="s">') for line in highlight_lines(['"""a', "b", 'c"""'])
-    )
+    lines = highlight_lines(['"""a', "b", 'c"""'])
+    assert all(line.startswith('<span class="s">') for line in lines)
 
 
 @pytest.mark.parametrize("quotes", ['"""', "'''"])

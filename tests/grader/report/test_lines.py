@@ -10,9 +10,7 @@ def fold(text: str, hang: int = 0) -> list[str]:
 def test_what_goes_on_below_begins_where_the_text_of_the_row_does() -> None:
     first, *rest = fold("    got       " + "seven words " * 12, hang=14)
     assert rest and all(len(each) <= COLUMNS for each in (first, *rest))
-    assert all(
-        each.startswith(" " * 14 + "seven") or each[14:].startswith("words") for each in rest
-    )
+    assert all(each[:14] == " " * 14 and each[14:].startswith(("seven", "words")) for each in rest)
 
 
 def test_headlines_and_short_lines_stay_as_they_are() -> None:

@@ -6,19 +6,18 @@ from headcheck.grader.course import dashboard
 from headcheck.grader.course.export import github as github_export
 from headcheck.grader.course.export import gradescope, junit, plain, prairielearn
 from headcheck.grader.course.export.gradebook import Gradebook
-from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
 from headcheck.grader.report.records import (
     BUSY_KIND,
     NOT_JUDGED,
     ErrorRecord,
     PropertyRecord,
-    SubmissionRecord,
 )
 from headcheck.grader.report.render import html, text
 from headcheck.grader.report.render.outcome import describe_outcome, find_first_failure
 from headcheck.grader.report.render.overview import ClassResult, make_overview
 from headcheck.grader.report.render.view import combine_statuses, make_view
+from tests.grader.course.gradebooks import make_standing
 from tests.grader.report.records import (
     EQUATION,
     FUTURE,
@@ -36,17 +35,8 @@ LATE = PropertyRecord(
     f"Not tried for lack of time, which earns no points: {WHY}",
 )  # fmt: skip
 SLOW = make_submission(make_property(SHAPE, "contract"), LATE, status="not_asked")
-BUSY = make_submission(
-    status=NOT_JUDGED, max_score=4.0, error=ErrorRecord(BUSY_KIND, "not judged: busy")
-)
-
-
-def make_result(record: SubmissionRecord = SLOW) -> ExerciseResult:
-    score, most, status = record.score, record.max_score, record.status
-    return ExerciseResult(
-        "ada", "Ada", "", "", "causal_attention", score, most, score, status, 1, late=False,
-        submitted=None, record=record,
-    )  # fmt: skip
+NO_VERDICT = ErrorRecord(BUSY_KIND, "not judged: busy")
+BUSY = make_submission(status=NOT_JUDGED, max_score=4.0, error=NO_VERDICT)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +70,7 @@ def test_a_student_is_told_why_at_every_level_with_messages(level: FeedbackLevel
 
 
 def test_exports_say_that_it_was_not_asked() -> None:
-    result = make_result()
+    result = make_standing("ada", SLOW)
     assert github_export.make_result([result])["status"] == "fail"
     assert [t["status"] for t in gradescope.make_results([result])["tests"]] == ["passed", "failed"]
     [row] = plain.make_table(Gradebook("week 1", (result,)))[1]
@@ -91,9 +81,8 @@ def test_exports_say_that_it_was_not_asked() -> None:
 
 
 def test_what_is_not_judged_is_called_so() -> None:
-    [row, other] = make_overview(
-        [ClassResult(each, "Ada", "", 0.0, 4.0) for each in (BUSY, SLOW)]
-    ).matrix.rows
+    results = [ClassResult(each, "Ada", "", 0.0, 4.0) for each in (BUSY, SLOW)]
+    [row, other] = make_overview(results).matrix.rows
     assert {cell.status for cell in row.cells if cell} == {"not judged"}
     assert [cell.status for cell in other.cells if cell] == ["passed", "not asked"]
     page = html.render_page(BUSY, make_report(BUSY))
@@ -104,15 +93,15 @@ def test_checks_that_end_otherwise_are_not_said_to_fail() -> None:
     late = make_crashed(EQUATION, status="timed_out")
     spoilt = PropertyRecord(FUTURE, FUTURE, "values", "passed", 0.0, 2.0)
     shown = make_view(make_submission(make_property(SHAPE, "contract"), spoilt, late)).summary
-    assert shown == (
-        "1 passing check gives no points, because the main check of values does not pass.",
-    )
+    told = "1 passing check gives no points, because the main check of values does not pass."
+    assert shown == (told,)
     [failure] = make_view(make_submission(late)).failures
     assert failure.heading == f"Took too long in this check: {EQUATION}"
 
 
 def test_every_export_says_what_fails() -> None:
-    crashed = make_result(make_submission(make_property(SHAPE), make_crashed(EQUATION)))
+    record = make_submission(make_property(SHAPE), make_crashed(EQUATION))
+    crashed = make_standing("ada", record)
     heading = f"Crashed in this check: {EQUATION}"
     named = [
         [each["name"] for each in github_export.make_result([crashed])["tests"]],

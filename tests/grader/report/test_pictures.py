@@ -37,6 +37,7 @@ from headcheck.grader.report.render.view import (
     list_located,
     make_view,
 )
+from tests.grader.report.records import make_submission
 
 NS = "{http://www.w3.org/2000/svg}"
 TRIANGLE = ((True, False, False), (True, True, False), (True, True, True))
@@ -148,16 +149,14 @@ def test_the_description_has_every_number_and_what_is_hidden() -> None:
 
 
 def test_wrong_moves_are_marked_by_more_than_colour() -> None:
-    svg = panel(EvidenceRecord(influence=INFLUENCE), 1)
+    moves = EvidenceRecord(influence=INFLUENCE)
+    svg = panel(moves, 1)
     fills = [e.get("fill") for e in svg.iter(f"{NS}rect")]
     assert fills.count(LEAK_COLOUR) == 1 and fills.count(MOVED_COLOUR) == 6
     assert texts(svg).count("✗") == 1
-    assert texts(panel(EvidenceRecord(influence=INFLUENCE), 0)).count("✗") == 0
-
-
-def test_outputs_that_wrongly_stayed_are_marked() -> None:
+    assert texts(panel(moves, 0)).count("✗") == 0
     stuck = replace(INFLUENCE, got=((True, False, False), (False, True, False), (True,) * 3))
-    assert texts(panel(EvidenceRecord(influence=stuck), 1)).count("✗") == 1
+    assert texts(panel(EvidenceRecord(influence=stuck), 1)).count("✗") == 1, "it wrongly stayed"
 
 
 def test_elements_in_a_wrong_place_are_framed() -> None:
@@ -295,7 +294,7 @@ def test_hostile_labels_stay_labels() -> None:
         assert not any("<script" in each for each in picture.panels)
         assert not UNSAFE.search("".join(picture.panels) + picture.legend)
         assert len(picture.legend) < 1500
-    page = html.render_all(Report(1, "0", (submission(claim(evidence)),)))
+    page = html.render_all(Report(1, "0", (make_submission(claim(evidence)),)))
     assert "<script" not in page and "\x1b" not in page
 
 
@@ -315,13 +314,8 @@ def test_colours_can_be_told_apart_by_their_lightness_alone() -> None:
 def test_numbers_stand_out_on_their_cells(share: float) -> None:
     for colour in (colours.sequential(share), colours.diverging(share), *colours.CATEGORICAL):
         assert re.fullmatch("#[0-9a-f]{6}", colour)
-        light, dark = sorted(
-            (
-                colours.compute_luminance(colour),
-                1.0 if colours.choose_text_colour(colour) == "#fff" else 0.0,
-            ),
-            reverse=True,
-        )
+        text_light = 1.0 if colours.choose_text_colour(colour) == "#fff" else 0.0
+        dark, light = sorted((colours.compute_luminance(colour), text_light))
         assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2, 1.4.3
 
 
@@ -345,40 +339,32 @@ EXCERPT = Excerpt(4, 25, "q = self.W_q(x)\nscores = q @ k\n\treturn scores", (26
 NAMED = DiagnosisRecord("no_scale", "The scores are not scaled.", 4, 26, 5, 5)
 
 
-def submission(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
-    record = SubmissionRecord(
-        "ada.ipynb", "ada", "causal_attention", "A", 0, 2, "failed", 0.0, claims
-    )
-    return replace(record, **more)  # type: ignore[arg-type]
-
-
 def page(record: SubmissionRecord) -> str:
     return html.render_page(record, Report(1, "0", (record,)))
 
 
 def test_pictures_are_next_to_their_property() -> None:
-    shown = page(submission(claim()))
+    shown = page(make_submission(claim()))
     assert shown.count('<svg xmlns="http://www.w3.org/2000/svg" role="img"') == 9
     assert shown.count("<figcaption>") == 4
-    assert page(submission(claim(None))).count("<svg") == 0
+    assert page(make_submission(claim(None))).count("<svg") == 0
 
 
 def test_text_states_the_main_finding_once() -> None:
-    shown = text.render(Report(1, "0", (submission(claim(EvidenceRecord(WEIGHTS, INFLUENCE))),)))
+    shown = text.render(
+        Report(1, "0", (make_submission(claim(EvidenceRecord(WEIGHTS, INFLUENCE))),))
+    )
     seen = "    seen      On another input: with 3 tokens, token 0 gives weight 0.50 to token 2"
     assert shown.count(seen) == 1 and "(tokens are counted from 0)." in shown
     assert shown.count("seen") == 1
 
 
 def test_the_faulty_line_is_marked_and_says_why() -> None:
-    record = submission(claim(), source=(EXCERPT,), diagnosis=(NAMED,))
+    record = make_submission(claim(), source=(EXCERPT,), diagnosis=(NAMED,))
     [source] = make_view(record).source
     assert source.title == "Your code, cell 4"
-    assert [(line.number, line.marked, line.why) for line in source.lines] == [
-        (25, False, ()),
-        (26, True, ("The scores are not scaled.",)),
-        (27, False, ()),
-    ]
+    shown = [(line.number, line.marked, line.why) for line in source.lines]
+    assert shown == [(25, False, ()), (26, True, (NAMED.sentence,)), (27, False, ())]
     assert source.lines[2].text == "    return scores"
     marked = '<mark><code style="--indent: 2ch">scores = q @ k</code></mark>'
     assert f'<li value="26" class="marked">{marked}' in page(record)
@@ -388,7 +374,7 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
 
 def test_lines_around_the_faulty_one_are_marked_less() -> None:
     all_marked = replace(EXCERPT, marked=(25, 26, 27))
-    record = submission(claim(), source=(all_marked,), diagnosis=(NAMED,))
+    record = make_submission(claim(), source=(all_marked,), diagnosis=(NAMED,))
     [source] = make_view(record).source
     assert [line.around for line in source.lines] == [True, False, True]
     assert page(record).count('class="marked around"') == 2
@@ -401,7 +387,7 @@ def test_the_lines_of_a_place_have_its_sentence_only_if_there_is_one() -> None:
     lines = tuple(LineRecord(4, n) for n in (25, 26))
     for count, told in ((1, ["Look there."]), (2, [])):
         place = PlaceRecord("Look there.", lines[:count])
-        record = submission(claim(), source=(EXCERPT,), place=place)
+        record = make_submission(claim(), source=(EXCERPT,), place=place)
         assert [said for _, _, said in list_located(record)] == told
 
 
@@ -412,18 +398,15 @@ def test_a_marked_line_says_how_it_crashed() -> None:
         replace(claim(), claim=name, status="crashed", message=message, cell=4, line=26)
         for name, message in (("It is built.", told), ("It is called.", f"It is called.\n{got}"))
     )
-    [source] = make_view(submission(first, second, source=(EXCERPT,))).source
-    assert [line.why for line in source.lines] == [
-        (),
-        ("It crashed: ValueError: no. A size is wrong: `k`.",),
-        (),
-    ]
-    assert "↑" not in page(submission(claim(), source=(EXCERPT,)))
+    [source] = make_view(make_submission(first, second, source=(EXCERPT,))).source
+    crashed = "It crashed: ValueError: no. A size is wrong: `k`."
+    assert [line.why for line in source.lines] == [(), (crashed,), ()]
+    assert "↑" not in page(make_submission(claim(), source=(EXCERPT,)))
 
 
 def test_error_is_shown_at_its_line() -> None:
     error = ErrorRecord("syntax", "'(' was never closed", None, 2)
-    record = submission(error=error, source=(Excerpt(None, 1, "a\nb(", (2,)),))
+    record = make_submission(error=error, source=(Excerpt(None, 1, "a\nb(", (2,)),))
     [source] = make_view(record).source
     assert source.title == "Your code"
     assert source.lines[1].why == ("'(' was never closed",)
@@ -431,7 +414,7 @@ def test_error_is_shown_at_its_line() -> None:
 
 def test_a_marked_line_is_not_cut_where_the_mistake_is() -> None:
     long = f"x = ({'0 + ' * 200}queries @ keys)"
-    record = submission(source=(Excerpt(None, 1, f"{long}\n{long}", (2,)),))
+    record = make_submission(source=(Excerpt(None, 1, f"{long}\n{long}", (2,)),))
     [source] = make_view(record).source
     cut, whole = (line.text for line in source.lines)
     assert whole == long and "shortened" in cut
@@ -439,7 +422,7 @@ def test_a_marked_line_is_not_cut_where_the_mistake_is() -> None:
 
 def test_hostile_source_is_text_and_has_an_end() -> None:
     lines = "\n".join(["</code><script>alert(1)</script>\x1b[2J\u202e" + "y" * 999] * 999)
-    record = submission(source=(Excerpt(1, 1, lines, (1,)),) * 50)
+    record = make_submission(source=(Excerpt(1, 1, lines, (1,)),) * 50)
     shown = make_view(record).source
     assert len(shown) == MAX_EXCERPTS
     assert len(shown[0].lines) <= MAX_SOURCE_LINES

@@ -62,11 +62,7 @@ def test_points_are_rounded_to_the_nearest_step_and_never_up_to_all(
     assert round_points(points, most, step) == rounded
 
 
-@given(
-    most=st.floats(0.01, 1000),
-    share=st.floats(0, 1),
-    hundredths=st.integers(1, 1000),
-)
+@given(most=st.floats(0.01, 1000), share=st.floats(0, 1), hundredths=st.integers(1, 1000))
 def test_a_rounded_score_is_a_multiple_below_the_maximum(
     most: float, share: float, hundredths: int
 ) -> None:
@@ -190,17 +186,8 @@ def test_a_cache_that_gives_other_outputs_in_some_calls_is_worth_nothing(broken:
 
 def award(failed: set[str], untried: set[str], points: Points | None = None) -> dict[str, float]:
     """The points of the groups of an answer that fails these, and was not tried on those."""
-    verdicts = [
-        Verdict(
-            p,
-            Status.FAILED
-            if p.name in failed
-            else Status.NOT_TRIED
-            if p.name in untried
-            else Status.PASSED,
-        )
-        for p in EXERCISE.properties
-    ]
+    known = dict.fromkeys(untried, Status.NOT_TRIED) | dict.fromkeys(failed, Status.FAILED)
+    verdicts = [Verdict(p, known.get(p.name, Status.PASSED)) for p in EXERCISE.properties]
     groups: dict[str, float] = {}
     for verdict, got in zip(verdicts, award_points(EXERCISE, verdicts, points), strict=True):
         groups[verdict.property.group] = groups.get(verdict.property.group, 0) + got
@@ -226,8 +213,7 @@ def test_of_values_that_are_wrong_in_float32_nothing_counts() -> None:
 
 
 def test_what_needs_the_equation_is_lost_with_it() -> None:
-    untried = {"the_gradient_of_the_input_is_right"}
-    got = award({"it_equals_the_equation"}, untried)
+    got = award({"it_equals_the_equation"}, {"the_gradient_of_the_input_is_right"})
     assert got["values"] == 0
     assert got["gradients"] == pytest.approx(10 - 10 / len(members("gradients")))
 
@@ -297,9 +283,8 @@ def test_what_was_not_asked_earns_the_share_that_was_asked() -> None:
     for number, verdict in enumerate(verdicts):
         for asked in (0.0, 0.25):
             late = replace(verdict, status=Status.NOT_ASKED, asked=asked)
-            earned = award_points(
-                EXERCISE, [*verdicts[:number], late, *verdicts[number + 1 :]], None
-            )
+            others = [*verdicts[:number], late, *verdicts[number + 1 :]]
+            earned = award_points(EXERCISE, others, None)
             assert earned[number] == pytest.approx(full[number] * asked * (earned[number] > 0))
             assert sum(earned) <= sum(full) - full[number] * (1 - asked) + 1e-9
 

@@ -70,31 +70,26 @@ def test_properties_are_counted_by_group_in_order() -> None:
 
 
 def test_properties_with_the_same_outcome_are_shown_once() -> None:
-    claims = [
-        make_crashed(SHAPE),
-        make_crashed(FUTURE, "mask", seed=9),
-        make_crashed(EQUATION, "mask", seed=4),
-    ]
-    shown = make_view(make_submission(*claims, make_crashed("It is quick.", status="timed_out")))
+    masks = make_crashed(FUTURE, "mask", seed=9), make_crashed(EQUATION, "mask", seed=4)
+    quick = make_crashed("It is quick.", status="timed_out")
+    shown = make_view(make_submission(make_crashed(SHAPE), *masks, quick))
     assert [(t.claim, t.alike) for t in shown.failures] == [(SHAPE, 2), ("It is quick.", 0)]
     (same,) = shown.groups[1].alike
     assert same.why == SHAPE and same.claims == (FUTURE, EQUATION)
 
 
 def test_similar_failed_properties_are_each_shown() -> None:
-    assert [
-        t.alike
-        for t in make_view(make_submission(make_failed(SHAPE), make_failed(FUTURE))).failures
-    ] == [0, 0]
+    shown = make_view(make_submission(make_failed(SHAPE), make_failed(FUTURE)))
+    assert [failure.alike for failure in shown.failures] == [0, 0]
 
 
 def test_untried_properties_name_the_failed_prerequisite() -> None:
-    chain = make_submission(
-        make_failed(SHAPE), make_untried(FUTURE, SHAPE), make_untried(EQUATION, FUTURE)
-    )
-    assert make_view(chain).summary == (
-        f"2 checks were not tried, because this check did not pass: {SHAPE}",
-    )
+    untried = make_untried(FUTURE, SHAPE), make_untried(EQUATION, FUTURE)
+    [said] = make_view(make_submission(make_failed(SHAPE), *untried)).summary
+    assert said == f"2 checks were not tried, because this check did not pass: {SHAPE}"
+
+
+BECAUSE = f"because this check did not pass: {FUTURE}"
 
 
 @pytest.mark.parametrize(
@@ -102,35 +97,28 @@ def test_untried_properties_name_the_failed_prerequisite() -> None:
     [
         ("", "1 check was not tried."),
         ("out of time", "1 check was not tried: out of time"),
-        (
-            f"because this check did not pass: {FUTURE}",
-            "because this check did not pass: " + FUTURE,
-        ),
+        (BECAUSE, BECAUSE),
     ],
 )
 def test_any_reason_for_not_trying_can_be_shown(message: str, said: str) -> None:
-    (sentence,) = make_view(
-        make_submission(make_property(FUTURE, status="not_tried", message=message))
-    ).summary
+    untried = make_property(FUTURE, status="not_tried", message=message)
+    (sentence,) = make_view(make_submission(untried)).summary
     assert sentence.endswith(said)
 
 
 def test_verdict_messages_are_parsed() -> None:
     first, other = ALL[0].properties[:2]
     failure = SubmissionFailed(Status.CRASHED, "ValueError: no", 7, 3)
-    verdicts = [
-        Verdict(first, Status.CRASHED, failure=failure),
-        Verdict(other, Status.NOT_TRIED, blocked_by=first),
-    ]
+    crashed = Verdict(first, Status.CRASHED, failure=failure)
     records = [
-        make_property(v.property.claim, status=v.status, message=v.message) for v in verdicts
+        make_property(v.property.claim, status=v.status, message=v.message)
+        for v in (crashed, Verdict(other, Status.NOT_TRIED, blocked_by=first))
     ]
     shown = make_view(make_submission(*records))
     assert "(cell 7, line 3)" in shown.failures[0].details
     assert first.claim not in shown.failures[0].details
-    assert shown.summary == (
-        f"1 check was not tried, because this check did not pass: {first.claim}",
-    )
+    told = f"1 check was not tried, because this check did not pass: {first.claim}"
+    assert shown.summary == (told,)
 
 
 def test_passed_properties_without_points_are_explained() -> None:
@@ -224,17 +212,15 @@ def test_problems_are_shown_right_after_the_score(
 
 
 def test_page_shows_problems_before_the_properties() -> None:
-    words = Outline(
-        html.render_page(replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), make_report(WRONG))
-    ).words
+    record = replace(WRONG, diagnosis=(NO_SCALE, NO_MASK))
+    words = Outline(html.render_page(record, make_report(WRONG))).words
     assert words.index("Two mistakes were found") < words.index("(look at cell 3, line 12)")
     assert words.index("Nothing is hidden.") < words.index(EQUATION)
 
 
 def test_crashes_of_one_kind_are_counted() -> None:
-    shown = text.render(
-        make_report(make_submission(make_crashed(SHAPE), *map(make_crashed, "abcdefghijk")))
-    )
+    record = make_submission(make_crashed(SHAPE), *map(make_crashed, "abcdefghijk"))
+    shown = text.render(make_report(record))
     assert shown.count("ValueError") == 1
     assert "    11 more checks ended the same way\n" in shown
 
@@ -260,10 +246,8 @@ def test_several_submissions_end_in_a_table() -> None:
 
 def test_the_table_alone_says_why_files_are_not_graded() -> None:
     shown = text.render_grades(make_report(RIGHT, make_unjudged())).splitlines()
-    assert shown[-2:] == [
-        "Not graded:",
-        "  b.ipynb: line 3: '(' was never closed (cell 4, line 3)",
-    ]
+    why = "  b.ipynb: line 3: '(' was never closed (cell 4, line 3)"
+    assert shown[-2:] == ["Not graded:", why]
     assert "Not graded:" not in text.render_grades(make_report(RIGHT, WRONG))
 
 
@@ -282,14 +266,9 @@ def test_a_console_shows_the_same(terminal: bool) -> None:
 
 # ------------------------------------------------------------------ a place
 
-PLACE = PlaceRecord(
-    "The scores are right up to line 3; line 4 does not give the right weights.",
-    (LineRecord(None, 4),),
-    CASE,
-    "token 0 of head 1",
-    ("0.25", "0.75"),
-    ("0.5", "0.5"),
-)
+UP_TO = "The scores are right up to line 3; line 4 does not give the right weights."
+ROWS = ("0.25", "0.75"), ("0.5", "0.5")
+PLACE = PlaceRecord(UP_TO, (LineRecord(None, 4),), CASE, "token 0 of head 1", *ROWS)
 
 
 def test_a_place_is_told_with_its_row_of_numbers_in_text_and_on_pages() -> None:

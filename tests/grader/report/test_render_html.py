@@ -30,7 +30,7 @@ from tests.grader.report.records import (
 
 
 def test_pages_are_documents_with_landmarks_and_need_no_network() -> None:
-    for i, written in enumerate(render_pages(RIGHT, WRONG, make_unjudged())):
+    for i, written in enumerate(render_pages(make_report(RIGHT, WRONG, make_unjudged()))):
         outline = Outline(written)
         assert written.startswith("<!doctype html>\n")
         assert outline.find_all("html") == [{"lang": "en"}]
@@ -43,10 +43,9 @@ def test_pages_are_documents_with_landmarks_and_need_no_network() -> None:
 
 
 def test_headings_never_skip_a_level() -> None:
-    for written in render_pages(WRONG, make_unjudged()):
-        levels = [
-            int(name[1]) for name in Outline(written).get_tag_names() if re.fullmatch(r"h\d", name)
-        ]
+    for written in render_pages(make_report(WRONG, make_unjudged())):
+        names = Outline(written).get_tag_names()
+        levels = [int(name[1]) for name in names if re.fullmatch(r"h\d", name)]
         assert all(b <= a + 1 for a, b in zip([0, *levels], levels, strict=False))
 
 
@@ -63,12 +62,9 @@ def test_page_shows_everything_once() -> None:
 
 
 def test_failed_groups_are_open_and_others_closed() -> None:
-    groups = [
-        "open" in attributes
-        for attributes in Outline(html.render_page(WRONG, make_report(WRONG))).find_all("details")
-        if attributes.get("class") == "group"
-    ]
-    assert groups == [False, True, True, False]
+    details = Outline(html.render_page(WRONG, make_report(WRONG))).find_all("details")
+    groups = [each for each in details if each.get("class") == "group"]
+    assert ["open" in each for each in groups] == [False, True, True, False]
 
 
 def test_fragment_has_the_content_of_a_page() -> None:
@@ -76,9 +72,8 @@ def test_fragment_has_the_content_of_a_page() -> None:
         shown = Outline(html.render_fragment(record))
         said = Outline(html.render_page(record, make_report(record))).words
         assert shown.get_tag_names()[0] == "div"
-        assert not {"script", "link", "img", "iframe", "html", "body", "h1"} & set(
-            shown.get_tag_names()
-        )
+        document = {"script", "link", "img", "iframe", "html", "body", "h1"}
+        assert not document & set(shown.get_tag_names())
         body = [line for line in shown.words.splitlines() if line.strip()]
         assert not [line for line in body[2:] if line not in said]
         assert "http://" not in shown.words and "url(" not in html.render_fragment(record)
