@@ -13,6 +13,7 @@ import pytest
 from headcheck.grader import run
 from headcheck.grader.course.export import Gradebook
 from headcheck.grader.course.store.records import GradedFile
+from headcheck.grader.course.store.store import Store, open_store
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.settings import Settings
@@ -187,6 +188,13 @@ def postgresql_url() -> Iterator[str]:
             yield url
     except PostgreSQLMissing as why:
         pytest.skip(str(why))
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """A new store, on each database in turn."""
+    with open_store(store_url, create=True) as made:
+        yield made
 
 
 # A database takes hundreds of files, which are also deleted at the end: one is emptied each time.

@@ -4,19 +4,22 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from headcheck.grader.course.export import ExportedFiles, Gradebook
 from headcheck.grader.course.intake import roster
+from headcheck.grader.course.intake.gather import SubmittedFile
 from headcheck.grader.course.intake.roster import Student
 from headcheck.grader.course.results import ExerciseResult
-from headcheck.grader.course.store.records import GradedFile, Override
+from headcheck.grader.course.store.manifest import Manifest
+from headcheck.grader.course.store.records import GradedFile, Override, hash_content
+from headcheck.grader.course.store.store import Store
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 
 MakeRecord = Callable[..., SubmissionRecord]
@@ -99,6 +102,28 @@ def make_odd_gradebook(record: MakeRecord) -> Gradebook:
         ),
         roster.build_roster(PEOPLE),
     )
+
+
+def save_records(
+    store: Store, wanted: Manifest, *records: SubmissionRecord, of: Sequence[SubmittedFile] = ()
+) -> None:
+    """Put verdicts into the run of the week, each on the one file of its student, or `of` files."""
+    run = store.begin(WEEK, wanted)
+    for each in records:
+        content = hash_content(each.student.encode(), "py")
+        files = of or [make_hand_in(each.student)]
+        store.save_judgement(run, wanted.key, content, files, [each])
+
+
+def make_hand_in(
+    student: str = "ada", file: str = "a.py", attempt: int = 1, late: bool = False
+) -> SubmittedFile:
+    return SubmittedFile(Student(student), student, file, attempt, late, None, None)
+
+
+def refuse_to_judge(*_: object, **__: object) -> NoReturn:
+    """Takes the place of whatever starts a judge, where nothing may be judged again."""
+    raise AssertionError("something is judged again")
 
 
 def read_rows(text: str) -> list[dict[str, str]]:

@@ -1,8 +1,6 @@
 """The commands about a course, from the command line to the exit code; with a real sandbox."""
 
 import base64
-import csv
-import io
 import json
 import os
 import shutil
@@ -20,6 +18,7 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.ui import course_commands
 from headcheck.properties.terms.depth import Depth
 from tests.commands import RIGHT, WRONG, Command
+from tests.grader.course.gradebooks import read_rows, refuse_to_judge
 
 SLUG = "simplified_attention"
 
@@ -69,11 +68,8 @@ def test_download_is_graded_once_and_unattributed_files_are_reported(course: Com
         "2/2 lovelaceada_17_1_hw.py: passed",
     ]
     told = {s["student"]: s for s in json.loads(ran.out)["submissions"]}
-    assert {student: s["status"] for student, s in told.items()} == {
-        "18": "failed",
-        "19": "not_tried",
-        "s1": "passed",
-    }
+    status = {student: s["status"] for student, s in told.items()}
+    assert status == {"18": "failed", "19": "not_tried", "s1": "passed"}
     assert "points outside the archive" in told["19"]["error"]["message"]
     again = course(*GRADE, "--roster", "roster.csv", "--format", "json")
     assert again.out == ran.out, "nothing is judged again, so even the seconds are the same"
@@ -132,17 +128,14 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
 def test_what_only_points_change_is_not_judged_again(
     kept: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judged(*_: object, **__: object) -> None:
-        raise AssertionError("a worker was started")
-
-    monkeypatch.setattr(run, "create_sandbox", judged)
-    monkeypatch.setattr(grading, "precompile_plans", judged)
+    monkeypatch.setattr(run, "create_sandbox", refuse_to_judge)
+    monkeypatch.setattr(grading, "precompile_plans", refuse_to_judge)
     Path("course.toml").write_text(f"[points.{SLUG}]\nvalues = 17\nprecision = 1.25\n")
     rounded = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml", "--round", "2.5")
     assert kept(*rounded, "--diff").code == 1
     assert kept(*rounded).code == 1
     exported = kept("export", SLUG, "--store", "c.db", "--format", "csv")
-    rows = {r["student"]: r for r in csv.DictReader(io.StringIO(exported.out))}
+    rows = {row["student"]: row for row in read_rows(exported.out)}
     assert {r["max_score"] for r in rows.values()} == {"55.25"}
     assert rows["s1"]["score"] == "55.25", "all points stay all points"
     assert rows["18"]["score"] == "30"
@@ -172,10 +165,7 @@ def test_a_course_file_decides_how_much_is_asked_only_if_it_says_so(kept: Comman
 def test_a_rubric_is_set_by_regrade_and_by_grade_and_judges_nothing(
     kept: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judged(*_: object, **__: object) -> None:
-        raise AssertionError("a worker was started")
-
-    monkeypatch.setattr(run, "create_sandbox", judged)
+    monkeypatch.setattr(run, "create_sandbox", refuse_to_judge)
     weights = f"[weights.{SLUG}]\n99 = {{ style = 0 }}\n"
     Path("course.toml").write_text(f"[rubric.{SLUG}]\nstyle = {{ points = 18 }}\n{weights}")
     regrade = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml")
@@ -189,7 +179,7 @@ def test_a_rubric_is_set_by_regrade_and_by_grade_and_judges_nothing(
     assert kept(*GRADE, "--roster", "roster.csv").code == 1, "it stays without a course file"
     exported = kept("export", SLUG, "--store", "c.db", "--format", "csv")
     assert exported.err == "headcheck: not yet marked: 2 marks of 2 students\n"
-    rows = {r["student"]: r for r in csv.DictReader(io.StringIO(exported.out))}
+    rows = {row["student"]: row for row in read_rows(exported.out)}
     assert (rows["18"]["score"], rows["18"]["max_score"]) == ("40.83", "90")
     assert len(kept("runs", "--store", "c.db").out.splitlines()) == 1
 
@@ -205,7 +195,7 @@ def test_a_score_is_one_number_everywhere(course: Command) -> None:
     def export(form: str, *more: str) -> str:
         return course("export", SLUG, "--store", "c.db", "--format", form, *more).out
 
-    [row] = [r for r in csv.DictReader(io.StringIO(export("csv"))) if r["student"] == "18"]
+    [row] = [row for row in read_rows(export("csv")) if row["student"] == "18"]
     assert row["score"] == row["judged"] == score
     assert f",{score}\r\n" in export("canvas")
     assert f",{score}," in export("moodle-gradebook")
@@ -223,7 +213,7 @@ def test_a_score_is_one_number_everywhere(course: Command) -> None:
 
 def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command) -> None:
     exported = kept("export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv")
-    rows = list(csv.DictReader(io.StringIO(exported.out)))
+    rows = read_rows(exported.out)
     assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
         ("s1", "Ada Lovelace", "82", "no"),
         ("19", "evil", "0", "no"),
@@ -243,10 +233,8 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
 
 def test_code_is_exported_into_a_folder(kept: Command) -> None:
     ran = kept("export", SLUG, "--store", "c.db", "--format", "code", "--out", "code")
-    assert (ran.code, ran.err.splitlines()[1:]) == (
-        1,
-        ["headcheck: left out: 19 (evil_19_3_hw.py)"],
-    )
+    left_out = ["headcheck: left out: 19 (evil_19_3_hw.py)"]
+    assert (ran.code, ran.err.splitlines()[1:]) == (1, left_out)
     assert {each.name for each in Path("code").iterdir()} == {"18.py", "s1.py", "info.csv"}
     assert Path("code", "s1.py").read_text() == RIGHT
 
@@ -295,9 +283,7 @@ def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
 def test_impossible_requests_are_reported(
     headcheck: Command, arguments: tuple[str, ...], message: str
 ) -> None:
-    from headcheck.grader.course.store import store
-
-    with store.open_store("d.db", create=True):
+    with open_store("d.db", create=True):
         pass
     ran = headcheck(*arguments)
     assert ran.code == 2
@@ -307,10 +293,8 @@ def test_impossible_requests_are_reported(
 def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
     course(*GRADE)
     ran = course("override", f"{SLUG}/17", "101", "--store", "c.db")
-    assert (ran.code, ran.err) == (
-        2,
-        f"headcheck: {SLUG}/17: 101 is over the 82 points there are\n",
-    )
+    told = f"headcheck: {SLUG}/17: 101 is over the 82 points there are\n"
+    assert (ran.code, ran.err) == (2, told)
     for given in ("nan", "inf", "1e400", "1e1", "70\x1b[2J"):
         ran = course("override", f"{SLUG}/17", given, "--store", "c.db")
         assert ran.code == 2 and "\x1b" not in ran.err

@@ -1,10 +1,11 @@
 """Marks by hand: what they add, and that they stay."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -12,8 +13,6 @@ from sqlalchemy import text
 from headcheck.exercises import BY_SLUG
 from headcheck.grader import run as grader_run
 from headcheck.grader.course import regrading
-from headcheck.grader.course.intake.gather import SubmittedFile
-from headcheck.grader.course.intake.roster import Student
 from headcheck.grader.course.marks import (
     MarkedCriterion,
     add_marks,
@@ -25,14 +24,14 @@ from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.result_lookup import load_results
 from headcheck.grader.course.results import describe_open
 from headcheck.grader.course.store import manifest
-from headcheck.grader.course.store.database import begin_write, open_engine
+from headcheck.grader.course.store.database import begin_write, make_alembic_config, open_engine
 from headcheck.grader.course.store.manifest import Manifest
-from headcheck.grader.course.store.records import Mark, Override, hash_content
+from headcheck.grader.course.store.records import Mark, Override
 from headcheck.grader.course.store.store import Store, open_store
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.rubric import Criterion, Rubric
 from headcheck.grader.seed import make_seed
+from tests.grader.course.gradebooks import MakeRecord, refuse_to_judge, save_records
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 STYLE = Criterion("style", 4.0)
@@ -161,22 +160,11 @@ def wanted() -> Manifest:
     return replace(manifest.build_manifest(SETTINGS), policy=Policy(rubrics=RUBRICS))
 
 
-def finish(store: Store, wanted: Manifest, *records: SubmissionRecord) -> None:
-    run = store.begin(WEEK, wanted)
-    for each in records:
-        handed = SubmittedFile(Student(each.student), each.student, "a.py", 1, False, None, None)
-        content = hash_content(f"{each.student} {each.score}".encode(), "py")
-        store.save_judgement(run, wanted.key, content, [handed], [each])
-
-
-MakeRecord = Callable[..., SubmissionRecord]
-
-
 def test_marks_are_stored_and_an_override_replaces_them(
     store_url: str, wanted: Manifest, record: MakeRecord
 ) -> None:
     with open_store(store_url, create=True) as store:
-        finish(store, wanted, record("ada", 50), record("bob", 100))
+        save_records(store, wanted, record("ada", 50), record("bob", 100))
         assert describe_open(load_results(store, WEEK)) == "not yet marked: 4 marks of 2 students"
         store.add_marks([make_mark(points=1.0), make_mark(points=3.0, comment="\0 \ud800")])
         store.add_marks([])
@@ -193,19 +181,18 @@ def test_marks_are_stored_and_an_override_replaces_them(
 
 
 def test_a_rubric_begins_no_run_and_outlasts_the_next_one(
-    store_url: str, wanted: Manifest, record: MakeRecord
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
     silent = replace(wanted, policy=NO_POLICY)
     assert silent.key == wanted.key and silent.verdict_key == wanted.verdict_key
     changed = replace(SETTINGS, seed=make_seed(1))
-    with open_store(store_url, create=True) as store:
-        finish(store, wanted, record("ada", 50))
-        store.add_marks([make_mark()])
-        assert store.begin(WEEK, silent).id == 1
-        later = manifest.build_manifest(changed, policy=store.find_policy(WEEK))
-        finish(store, later, record("ada", 100))
-        assert len(store.list_runs()) == 2
-        assert [each.score for each in load_results(store, WEEK)] == [103.0]
+    save_records(store, wanted, record("ada", 50))
+    store.add_marks([make_mark()])
+    assert store.begin(WEEK, silent).id == 1
+    later = manifest.build_manifest(changed, policy=store.find_policy(WEEK))
+    save_records(store, later, record("ada", 100))
+    assert len(store.list_runs()) == 2
+    assert [each.score for each in load_results(store, WEEK)] == [103.0]
 
 
 def test_a_manifest_keeps_its_rubrics(wanted: Manifest) -> None:
@@ -214,21 +201,16 @@ def test_a_manifest_keeps_its_rubrics(wanted: Manifest) -> None:
     assert manifest.decode(told).policy.rubrics == weighted
 
 
-def test_a_run_has_one_secret(store_url: str) -> None:
-    with open_store(store_url, create=True) as store:
-        first = store.get_secret(WEEK)
-        assert len(first) == 64 and store.get_secret(WEEK) == first != store.get_secret("week 2")
+def test_a_run_has_one_secret(store: Store) -> None:
+    first = store.get_secret(WEEK)
+    assert len(first) == 64 and store.get_secret(WEEK) == first != store.get_secret("week 2")
 
 
 def test_a_store_from_before_marks_gets_their_tables(
     store_url: str, wanted: Manifest, record: MakeRecord
 ) -> None:
-    from alembic import command
-
-    from headcheck.grader.course.store.database import make_alembic_config
-
     with open_store(store_url, create=True) as store:
-        finish(store, wanted, record("ada", 50))
+        save_records(store, wanted, record("ada", 50))
     with open_engine(store_url) as engine, begin_write(engine) as connection:
         command.downgrade(make_alembic_config(connection=connection), "0001")
     with open_store(store_url) as store:
@@ -241,25 +223,20 @@ def test_a_store_from_before_marks_gets_their_tables(
 def test_regrade_keeps_marks_and_changes_rubrics_without_judging(
     tmp_path: Path, record: MakeRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judged(*_: object, **__: object) -> None:
-        raise AssertionError("something was judged")
-
-    monkeypatch.setattr(grader_run, "create_sandbox", judged)
+    monkeypatch.setattr(grader_run, "create_sandbox", refuse_to_judge)
     planned = manifest.build_manifest(SETTINGS)
     with open_store(str(tmp_path / "c.db"), create=True) as store:
-        finish(store, planned, record("ada", 50), record("bob", 100))
-        added = regrading.regrade(
-            store, WEEK, SETTINGS, trusted=False, policy=Policy(rubrics=RUBRICS)
-        )
+        save_records(store, planned, record("ada", 50), record("bob", 100))
+        rubrics = Policy(rubrics=RUBRICS)
+        added = regrading.regrade(store, WEEK, SETTINGS, trusted=False, policy=rubrics)
         assert added.changed_maxima == [("causal_weights", 100.0, 110.0)]
         assert [each.student for each in added.score_changes] == ["bob", "ada"]
         assert load_results(store, WEEK)[0].max_score == 100.0, "nothing is adopted yet"
         regrading.adopt(store, WEEK, added)
         store.add_marks([make_mark(points=4.0), make_mark("bob", "report", 6.0)])
         smaller = {"causal_weights": Rubric((replace(STYLE, points=2.0), REPORT))}
-        changed = regrading.regrade(
-            store, WEEK, SETTINGS, trusted=False, policy=Policy(rubrics=smaller)
-        )
+        rubrics = Policy(rubrics=smaller)
+        changed = regrading.regrade(store, WEEK, SETTINGS, trusted=False, policy=rubrics)
         [change] = [each for each in changed.score_changes if each.student == "ada"]
         assert (change.before, change.after, change.maxima) == (54.0, 52.0, (110.0, 108.0))
         regrading.adopt(store, WEEK, changed)

@@ -1,7 +1,5 @@
 """Deadlines and groups from the command line, in a made-up class; a judge without a sandbox."""
 
-import csv
-import io
 import os
 import random
 import re
@@ -26,6 +24,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.course_file import read_course_file
 from headcheck.grader.ui.cli import cli
 from tests.grader.course.conftest import RunCommand
+from tests.grader.course.gradebooks import read_rows
 from tests.grader.course.test_course import forked, killed
 
 SLUG = "causal_weights"
@@ -83,7 +82,7 @@ def graded(headcheck: Command, *more: str) -> list[str]:
 def exported(headcheck: Command, store: str = "c.db") -> dict[str, tuple[str, str, str]]:
     code, out, _ = headcheck("export", "week-1", "--store", store, "--format", "csv")
     assert code == 0
-    rows = csv.DictReader(io.StringIO(out))
+    rows = read_rows(out)
     return {row["student"]: (row["score"], row["penalty"], row["group"]) for row in rows}
 
 
@@ -250,8 +249,7 @@ def test_the_code_of_a_team_is_exported_without_names(headcheck: Command) -> Non
     graded(headcheck)
     to_export = ("export", "week-1", "--store", "c.db", "--anonymous", "--format")
     assert headcheck(*to_export, "code", "--out", "code")[0] == 0
-    rows = csv.DictReader(io.StringIO(headcheck(*to_export, "marks")[1].removeprefix("\ufeff")))
-    work = [row["handed_in_by"] for row in rows]
+    work = [row["handed_in_by"] for row in read_rows(headcheck(*to_export, "marks")[1])]
     assert len(work) == len(WORK) and len(set(work)) == len(work) - 1
     assert {f"{each}.py" for each in work} <= {each.name for each in Path("code").iterdir()}
 
@@ -280,10 +278,10 @@ def test_a_term_is_as_the_page_tells_it(headcheck: Command, fake_grader: Any) ->
             Path("marks.csv").write_text(text, encoding="utf-8")
         assert headcheck(*command)[0] == (command[0] == "grade")
     assert Path("pages", "index.html").exists()
-    filled = list(csv.reader(io.StringIO(Path("new.csv").read_text())))
+    filled = read_rows(Path("new.csv").read_text())[1:]
     # 50 and 9 points; 10 % late; s17 and s18 had more time; a person decided about s19.
     points = {"s17": "59", "s18": "59", "s19": "60", "s20": "53.1", "s21": "53.1", "s22": "53.1"}
-    assert {row[2]: row[-1] for row in filled[2:]} == points
+    assert {row["SIS User ID"]: row["week-1"] for row in filled} == points
     course.write_text(course.read_text().replace("s17 =", "s22 ="))
     judged = fake_grader.graded_texts
     shown, done = (headcheck(*command) for command in changes)

@@ -178,6 +178,9 @@ def test_files_of_one_part_that_are_like_those_of_another_are_linked(
     assert sorted(fake_grader.graded_texts) == [f"50 number {i}" for i in range(6)]
     with open_store(store_url) as store:
         assert len(store.load_graded_files("week 1")) == 7
+        assert len(store.list_runs()) == 1
+    assert len(grade(store_url, *parts).submissions) == 7
+    assert len(fake_grader.graded_texts) == 6, "the whole course is graded already"
 
 
 def test_what_the_machine_was_too_busy_for_is_tried_once_by_each_and_keeps_nobody_waiting(

@@ -1,16 +1,15 @@
 """The store: what is finished stays, once, and is what was put in. On both databases."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.course.intake.gather import SubmittedFile
-from headcheck.grader.course.intake.roster import Student
 from headcheck.grader.course.result_lookup import find_result, load_results
 from headcheck.grader.course.results import compare_results, compute_results
 from headcheck.grader.course.store import manifest
@@ -18,16 +17,23 @@ from headcheck.grader.course.store.database import StoreError, parse_url
 from headcheck.grader.course.store.manifest import Manifest, ManifestError
 from headcheck.grader.course.store.records import (
     Comment,
+    GradedFile,
     Override,
     hash_content,
     make_missing_content,
 )
 from headcheck.grader.course.store.store import Store, open_store
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.report.records import ErrorRecord
 from headcheck.grader.seed import make_seed
+from tests.grader.course.gradebooks import (
+    WEEK,
+    HandIn,
+    MakeRecord,
+    make_hand_in,
+    save_records,
+)
 
-Record = Callable[..., SubmissionRecord]
 SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])
 ODD = "Ö\"Neil, 'Zoë' 李 = \0 \ud800 %s :x"
 
@@ -37,28 +43,18 @@ def wanted() -> Manifest:
     return manifest.build_manifest(SETTINGS)
 
 
-def handed(
-    student: str = "ada", file: str = "a.py", attempt: int = 1, late: bool = False
-) -> SubmittedFile:
-    return SubmittedFile(Student(student), student, file, attempt, late, None, None)
+def list_scores(files: Sequence[GradedFile]) -> list[tuple[str, float]]:
+    return [(each.student, each.records[0].score) for each in files]
 
 
-def finished(
-    store: Store, wanted: Manifest, record: SubmissionRecord, *hand_ins: SubmittedFile
-) -> None:
-    run = store.begin("week 1", wanted)
-    content = hash_content(record.student.encode(), "py")
-    store.save_judgement(run, wanted.key, content, hand_ins or (handed(record.student),), [record])
-
-
-def test_stored_records_round_trip(store_url: str, wanted: Manifest, record: Record) -> None:
+def test_stored_records_round_trip(store_url: str, wanted: Manifest, record: MakeRecord) -> None:
     when = datetime(2026, 2, 1, 10, 30, tzinfo=UTC)
     given = replace(record(points=50), seconds=0.123456789)
-    hand_in = replace(handed(ODD, ODD, 3, late=True), submitted=when, handle=ODD)
+    hand_in = replace(make_hand_in(ODD, ODD, 3, late=True), submitted=when, handle=ODD)
     with open_store(store_url, create=True) as store:
-        finished(store, wanted, given, hand_in)
+        save_records(store, wanted, given, of=[hand_in])
     with open_store(store_url) as store:
-        (stored,) = store.load_graded_files("week 1")
+        (stored,) = store.load_graded_files(WEEK)
         clean = ODD.replace("\0", "\\x00").replace("\ud800", "\\ud800")
         assert (stored.student, stored.file, stored.handle, stored.name) == (clean,) * 4
         assert (stored.attempt, stored.late, stored.submitted_at) == (3, True, when)
@@ -68,176 +64,148 @@ def test_stored_records_round_trip(store_url: str, wanted: Manifest, record: Rec
         assert replace(read, **same) == replace(given, **same)  # type: ignore[arg-type]
         assert read.properties[1].counterexample == given.properties[1].counterexample
         assert store.load_content(stored.content) == b"ada"
-        assert store.load_newest_run("week 1").manifest == wanted
+        assert store.load_newest_run(WEEK).manifest == wanted
 
 
 def test_the_same_bytes_have_one_judgement(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
-    with open_store(store_url, create=True) as store:
-        finished(store, wanted, record(points=50), handed("ada"), handed("bob"))
-        again = replace(record(points=0))  # what another process found at the same time
-        finished(store, wanted, again, handed("eve"))
-        known = store.load_judgement_ids(wanted.key)
-        assert len(known) == 1
-        stored = store.load_graded_files("week 1")
-        assert [(s.student, s.records[0].score) for s in stored] == [
-            ("ada", 50.0),
-            ("bob", 50.0),
-            ("eve", 50.0),
-        ]
-        assert store.load_verdicts(wanted.key)[next(iter(known))][0].score == 50.0
-        assert (store.load_verdicts("another"), store.load_judgement_ids("another")) == ({}, {})
+    save_records(store, wanted, record(points=50), of=[make_hand_in("ada"), make_hand_in("bob")])
+    again = replace(record(points=0))  # what another process found at the same time
+    save_records(store, wanted, again, of=[make_hand_in("eve")])
+    known = store.load_judgement_ids(wanted.key)
+    assert len(known) == 1
+    stored = store.load_graded_files(WEEK)
+    assert list_scores(stored) == [("ada", 50.0), ("bob", 50.0), ("eve", 50.0)]
+    assert store.load_verdicts(wanted.key)[next(iter(known))][0].score == 50.0
+    assert (store.load_verdicts("another"), store.load_judgement_ids("another")) == ({}, {})
 
 
 def test_changed_settings_start_a_run_and_the_newest_counts(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
     other = replace(wanted, seed=1)
     assert other.key != wanted.key
-    with open_store(store_url, create=True) as store:
-        finished(store, wanted, record("ada", 50), handed("ada"))
-        finished(store, wanted, record("bob", 50), handed("bob"))
-        finished(store, other, record("ada", 100), handed("ada"))
-        assert [run.manifest.seed for run in store.list_runs()] == [0, 1]
-        # bob was not judged in the newer run: what he has stands.
-        assert [(s.student, s.records[0].score) for s in store.load_graded_files("week 1")] == [
-            ("ada", 100.0),
-            ("bob", 50.0),
-        ]
-        assert store.begin("week 1", other).id == 2
-        assert store.begin("week 1", wanted).id == 3
-        assert store.load_graded_files("week 2") == []
+    save_records(store, wanted, record("ada", 50), record("bob", 50))
+    save_records(store, other, record("ada", 100))
+    assert [run.manifest.seed for run in store.list_runs()] == [0, 1]
+    # bob was not judged in the newer run: what he has stands.
+    assert list_scores(store.load_graded_files(WEEK)) == [("ada", 100.0), ("bob", 50.0)]
+    assert store.begin(WEEK, other).id == 2
+    assert store.begin(WEEK, wanted).id == 3
+    assert store.load_graded_files("week 2") == []
 
 
 def test_irrelevant_options_do_not_start_another_run(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
     elsewhere = replace(wanted, python="3.99", platform="elsewhere", attempts="best")
     assert elsewhere.key == wanted.key
-    with open_store(store_url, create=True) as store:
-        run = store.begin("a", wanted)
-        assert store.begin("a", elsewhere) == run
-        assert store.update_manifest(run, elsewhere).manifest.python == "3.99"
-        assert store.load_newest_run("a").manifest.python == "3.99"
+    run = store.begin("a", wanted)
+    assert store.begin("a", elsewhere) == run
+    assert store.update_manifest(run, elsewhere).manifest.python == "3.99"
+    assert store.load_newest_run("a").manifest.python == "3.99"
 
 
 def test_settling_drops_withdrawn_attempts(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
-    first, second = handed("ada"), handed("ada", attempt=2)
-    with open_store(store_url, create=True) as store:
-        finished(store, wanted, record("ada", 100), first, handed("bob"))
-        finished(store, wanted, record("ada", 50), second)
-        run = store.load_newest_run("week 1")
-        store.remove_superseded(run, [second])
-        assert [(s.student, s.attempt) for s in store.load_graded_files("week 1")] == [
-            ("ada", 2),
-            ("bob", 1),
-        ]
+    first, second = make_hand_in("ada"), make_hand_in("ada", attempt=2)
+    save_records(store, wanted, record("ada", 100), of=[first, make_hand_in("bob")])
+    save_records(store, wanted, record("ada", 50), of=[second])
+    run = store.load_newest_run(WEEK)
+    store.remove_superseded(run, [second])
+    kept = [(each.student, each.attempt) for each in store.load_graded_files(WEEK)]
+    assert kept == [("ada", 2), ("bob", 1)]
 
 
-def test_many_rows_are_linked_in_one_go(store_url: str, wanted: Manifest, record: Record) -> None:
-    with open_store(store_url, create=True) as store:
-        finished(store, wanted, record("ada"))
-        (judgement,) = store.load_judgement_ids(wanted.key).values()
-        run = store.load_newest_run("week 1")
-        many = [(handed(f"s{i:04}"), judgement) for i in range(1203)]
-        store.link_judgements(run, [*many, many[0]])
-        assert len(store.load_graded_files("week 1")) == 1204
-        store.remove_superseded(run, [])
-        store.remove_superseded(run, [replace(h, file="b.py") for h, _ in many])
-        assert [s.student for s in store.load_graded_files("week 1")] == ["ada"]
+def test_many_rows_are_linked_in_one_go(store: Store, wanted: Manifest, record: MakeRecord) -> None:
+    save_records(store, wanted, record("ada"))
+    (judgement,) = store.load_judgement_ids(wanted.key).values()
+    run = store.load_newest_run(WEEK)
+    many = [(make_hand_in(f"s{i:04}"), judgement) for i in range(1203)]
+    store.link_judgements(run, [*many, many[0]])
+    assert len(store.load_graded_files(WEEK)) == 1204
+    store.remove_superseded(run, [])
+    store.remove_superseded(run, [replace(h, file="b.py") for h, _ in many])
+    assert [s.student for s in store.load_graded_files(WEEK)] == ["ada"]
 
 
 # ------------------------------------------------------------------------ decisions
 
 
 def test_newest_decision_holds_across_runs(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
-    def decide(store: Store, score: float | None) -> None:
-        store.add_override(Override("week 1", "ada", "causal_weights", score, ODD, "prof"))
+    def decide(score: float | None) -> None:
+        store.add_override(Override(WEEK, "ada", "causal_weights", score, ODD, "prof"))
 
-    with open_store(store_url, create=True) as store:
-        finished(store, wanted, record("ada", 50))
-        decide(store, 70.0)
-        decide(store, 80.0)
-        finished(store, replace(wanted, seed=1), record("ada", 100))
-        (standing,) = load_results(store, "week 1")
-        assert (standing.score, standing.judged, standing.max_score) == (80.0, 100.0, 100.0)
-        assert standing.override and standing.override.author == "prof"
-        assert standing.override.created and "\\x00" in standing.override.reason
-        decide(store, None)
-        assert [s.score for s in load_results(store, "week 1")] == [100.0]
-        assert store.load_overrides("week 2") == {}
+    save_records(store, wanted, record("ada", 50))
+    decide(70.0)
+    decide(80.0)
+    save_records(store, replace(wanted, seed=1), record("ada", 100))
+    (standing,) = load_results(store, WEEK)
+    assert (standing.score, standing.judged, standing.max_score) == (80.0, 100.0, 100.0)
+    assert standing.override and standing.override.author == "prof"
+    assert standing.override.created and "\\x00" in standing.override.reason
+    decide(None)
+    assert [s.score for s in load_results(store, WEEK)] == [100.0]
+    assert store.load_overrides("week 2") == {}
 
 
 def test_comments_are_about_an_exercise_or_all(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
-    with open_store(store_url, create=True) as store:
-        finished(store, wanted, record("ada"))
-        for exercise, text in (("", "all"), ("causal_weights", "this"), ("linear_layer", "other")):
-            store.add_comment(Comment("week 1", "ada", exercise, text, "prof"))
-        assert load_results(store, "week 1")[0].comments == ("all", "this")
+    save_records(store, wanted, record("ada"))
+    for exercise, text in (("", "all"), ("causal_weights", "this"), ("linear_layer", "other")):
+        store.add_comment(Comment(WEEK, "ada", exercise, text, "prof"))
+    assert load_results(store, WEEK)[0].comments == ("all", "this")
 
 
 def test_decision_needs_an_existing_target(
-    store_url: str, wanted: Manifest, record: Record
+    store: Store, wanted: Manifest, record: MakeRecord
 ) -> None:
-    with open_store(store_url, create=True) as store:
-        with pytest.raises(StoreError, match=r"no run 'week 1'; there are: none yet"):
-            find_result(store, "week 1", "ada", None)
-        run = store.begin("week 1", wanted)
-        both = [record("ada"), record("ada", exercise="linear_layer")]
-        store.save_judgement(run, wanted.key, hash_content(b"x", "py"), [handed("ada")], both)
-        assert find_result(store, "week 1", "ada", "linear_layer").score == 100.0
-        for student, exercise, message in (
-            ("adx", None, "week 1/adx: nobody with this id.*did you mean ada?"),
-            ("ada", None, "say which with --exercise: causal_weights, linear_layer"),
-            ("ada", "x", "no result for 'x'"),
-        ):
-            with pytest.raises(StoreError, match=message):
-                find_result(store, "week 1", student, exercise)
+    with pytest.raises(StoreError, match=r"no run 'week 1'; there are: none yet"):
+        find_result(store, WEEK, "ada", None)
+    run = store.begin(WEEK, wanted)
+    both = [record("ada"), record("ada", exercise="linear_layer")]
+    store.save_judgement(run, wanted.key, hash_content(b"x", "py"), [make_hand_in("ada")], both)
+    assert find_result(store, WEEK, "ada", "linear_layer").score == 100.0
+    for student, exercise, message in (
+        ("adx", None, "week 1/adx: nobody with this id.*did you mean ada?"),
+        ("ada", None, "say which with --exercise: causal_weights, linear_layer"),
+        ("ada", "x", "no result for 'x'"),
+    ):
+        with pytest.raises(StoreError, match=message):
+            find_result(store, WEEK, student, exercise)
 
 
 # ------------------------------------------------------------------------ results
 
 
-def test_the_best_of_several_files_counts(wanted: Manifest, record: Record) -> None:
-    lost = replace(
-        record("ada", 0), exercise=None, max_score=0.0, error=ErrorRecord("not_found", "nothing")
-    )
-    with open_store("sqlite://", create=True) as store:
-        run = store.begin("r", wanted)
-        for i, (student, each) in enumerate(
-            [("ada", record("ada", 50)), ("ada", record("ada")), ("ada", lost), ("bob", lost)]
-        ):
-            hand_in = handed(student, f"{i}.py")
-            store.save_judgement(run, wanted.key, hash_content(b"%d" % i, "py"), [hand_in], [each])
-        found = load_results(store, "r")
-        # The only exercise there is must be what bob's unreadable file was meant for.
-        assert [(s.student, s.exercise, s.score, s.max_score) for s in found] == [
-            ("ada", "causal_weights", 100.0, 100.0),
-            ("bob", "causal_weights", 0.0, 100.0),
-        ]
-        several = [record("eve", 50), record("eve", exercise="linear_layer")]
-        store.save_judgement(run, wanted.key, hash_content(b"e", "py"), [handed("eve")], several)
-        found = load_results(store, "r")
-        assert [(s.student, s.exercise, s.score) for s in found] == [
-            ("ada", "causal_weights", 100.0),
-            ("bob", "", 0.0),
-            ("eve", "causal_weights", 50.0),
-            ("eve", "linear_layer", 100.0),
-        ]
+def test_the_best_of_several_files_counts(record: MakeRecord, handed: HandIn) -> None:
+    error = ErrorRecord("not_found", "nothing")
+    lost = (replace(record("ada", 0), exercise=None, max_score=0.0, error=error),)
+    files = [handed("ada", 50, text="one"), handed("ada", text="two")]
+    files += [handed("ada", text="three", records=lost), handed("bob", records=lost)]
+    # The only exercise there is must be what bob's unreadable file was meant for.
+    found = compute_results(files)
+    assert [(each.student, each.exercise, each.score, each.max_score) for each in found] == [
+        ("ada", "causal_weights", 100.0, 100.0),
+        ("bob", "causal_weights", 0.0, 100.0),
+    ]
+    several = (record("eve", 50), record("eve", exercise="linear_layer"))
+    found = compute_results([*files, handed("eve", records=several)])
+    assert [(each.student, each.exercise, each.score) for each in found] == [
+        ("ada", "causal_weights", 100.0),
+        ("bob", "", 0.0),
+        ("eve", "causal_weights", 50.0),
+        ("eve", "linear_layer", 100.0),
+    ]
 
 
-def test_changes_are_sorted_by_points_lost(wanted: Manifest, record: Record) -> None:
-    with open_store("sqlite://", create=True) as store:
-        for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
-            finished(store, wanted, record(student, points))
-        before = compute_results(store.load_graded_files("week 1"))
+def test_changes_are_sorted_by_points_lost(handed: HandIn) -> None:
+    before = compute_results([handed("ada", 100), handed("bob", 50), handed("eve", 0)])
     after = [replace(s, score=50.0) for s in before[:-1]]
     found = compare_results(before, after)
     assert [(c.student, c.gain, c.before, c.after) for c in found] == [("ada", -50.0, 100.0, 50.0)]
@@ -283,14 +251,12 @@ def test_foreign_database_is_refused(tmp_path: Path) -> None:
 
 def test_run_key_covers_everything_that_decides_a_verdict() -> None:
     base = manifest.build_manifest(SETTINGS)
-    others = [
-        replace(SETTINGS, seed=make_seed(1)),
-        replace(SETTINGS, exercise=None),
-        replace(SETTINGS, exercise=BY_SLUG["causal_weights"]),
-        replace(SETTINGS, points={"linear_layer": {"values": 1.0}}),
-        replace(SETTINGS, limit_overrides={"total_s": 1.0}),
+    others: list[dict[str, Any]] = [
+        *({"seed": make_seed(1)}, {"limit_overrides": {"total_s": 1.0}}),
+        *({"exercise": None}, {"exercise": BY_SLUG["causal_weights"]}),
+        {"points": {"linear_layer": {"values": 1.0}}},
     ]
-    keys = {base.key, *(manifest.build_manifest(each).key for each in others)}
+    keys = {base.key, *(manifest.build_manifest(replace(SETTINGS, **o)).key for o in others)}
     changed = {"headcheck": "9", "torch": "9", "judge": "9", "plan": "9", "device": "cuda"}
     keys |= {replace(base, **{name: value}).key for name, value in changed.items()}  # type: ignore[arg-type]
     assert len(keys) == 1 + len(others) + len(changed)
@@ -298,12 +264,8 @@ def test_run_key_covers_everything_that_decides_a_verdict() -> None:
 
 
 def test_manifest_round_trips_its_settings() -> None:
-    chosen = replace(
-        SETTINGS,
-        seed=make_seed(7),
-        limit_overrides={"call_s": 2.0},
-        points={"linear_layer": {"values": 1}},
-    )
+    points = {"linear_layer": {"values": 1}}
+    chosen = replace(SETTINGS, seed=make_seed(7), limit_overrides={"call_s": 2.0}, points=points)
     told = manifest.decode(manifest.encode(manifest.build_manifest(chosen)))
     assert told.settings == chosen
     with pytest.raises(ManifestError, match="'gone': this version has no such exercise"):

@@ -25,7 +25,7 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.report.points import compute_maximum
 from headcheck.grader.ui.cli import main
 from tests.commands import Command, Ran
-from tests.grader.course.gradebooks import read_rows, read_scores
+from tests.grader.course.gradebooks import read_rows, read_scores, refuse_to_judge
 from tests.grader.course.test_course import forked, killed
 
 STUDENTS = [f"s{i:02}" for i in range(1, 41)]
@@ -253,10 +253,6 @@ def test_a_term(headcheck: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         assert set(before) <= set(dump(table)), "nor what is stored of it"
     for week in WEEKS:
         export_everything(headcheck, week)
-
-
-def refuse_to_judge(*_: object) -> Iterator[Any]:
-    raise AssertionError("something is judged again")
 
 
 MOST = compute_maximum(BY_SLUG["simplified_attention"], None)

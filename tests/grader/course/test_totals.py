@@ -33,13 +33,19 @@ from headcheck.grader.report.points import compute_maximum, scale_record
 from headcheck.grader.report.rounding import round_sum, split_total
 from headcheck.grader.report.rubric import Criterion, Rubric
 from tests.commands import RIGHT, WRONG, Command
-from tests.grader.course.gradebooks import DUE, HandIn, MakeRecord, read_rows, read_scores
+from tests.grader.course.gradebooks import (
+    DUE,
+    HandIn,
+    MakeRecord,
+    read_rows,
+    read_scores,
+    refuse_to_judge,
+)
 from tests.grader.course.test_term import (
     ABSENT,
     GROUPS,
     list_exports,
     load_rows,
-    refuse_to_judge,
     write_course,
     write_download,
     write_groups,
@@ -304,6 +310,10 @@ def compare_exports(
 # ------------------------------------------------------------------------ sheets
 
 
+GRADE_CLASS = (
+    *("grade", "class", "--layout", "plain", "--store", "c.db"),
+    *("--run", "w", "--exercise", SLUG),
+)
 WORKSHEET = (
     "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Feedback comments\n"
     "Participant 1,A B,ada@x.org,,,{most},\n"
@@ -314,24 +324,23 @@ def test_a_worksheet_with_another_maximum_is_told_and_can_be_filled(headcheck: C
     Path("class").mkdir()
     Path("class/ada.py").write_text(RIGHT)
     Path("roster.csv").write_text("student_id,email\nada,ada@x.org\n")
-    store = ("--store", "c.db")
-    headcheck("grade", "class", "--layout", "plain", *store, "--run", "w", "--exercise", SLUG)
+    headcheck(*GRADE_CLASS)
     own = compute_maximum(EXERCISE, None)
-    export = ("export", "w", *store, "--roster", "roster.csv", "--format", "moodle-worksheet")
+    export = (EXPORT[0], "w", *EXPORT[2:], "moodle-worksheet", "--into", "sheet.csv")
     Path("sheet.csv").write_text(WORKSHEET.format(most="50.00"))
-    ran = headcheck(*export, "--into", "sheet.csv")
+    ran = headcheck(*export)
     assert ran.code == 2
     assert f"ada has {own:g} points, and the sheet allows 50: scale the points" in ran.err
     assert "--out-of 50" in ran.err
-    ran = headcheck(*export, "--into", "sheet.csv", "--out-of", "50")
+    ran = headcheck(*export, "--out-of", "50")
     assert (ran.code, ran.err) == (0, "") and ",50,50.00," in ran.out
     Path("sheet.csv").write_text(WORKSHEET.format(most="400.00"))
-    ran = headcheck(*export, "--into", "sheet.csv")
+    ran = headcheck(*export)
     assert ran.code == 0
     remark = f"the sheet has a maximum of 400 points, and the run one of {own:g}: --out-of 400"
     assert remark in ran.err
     for wrong in ("0", "-5", "much"):
-        assert headcheck(*export, "--into", "sheet.csv", "--out-of", wrong).code == 2
+        assert headcheck(*export, "--out-of", wrong).code == 2
 
 
 def test_verdicts_under_a_key_of_an_earlier_version_are_found(
@@ -340,8 +349,7 @@ def test_verdicts_under_a_key_of_an_earlier_version_are_found(
     """The same manifest may have had another key, when its numbers were written differently."""
     Path("class").mkdir()
     Path("class/ada.py").write_text(WRONG)
-    grade_class = ("grade", "class", "--layout", "plain", "--store", "c.db", "--run", "w")
-    assert headcheck(*grade_class, "--exercise", SLUG).code == 1
+    assert headcheck(*GRADE_CLASS).code == 1
     with open_store("c.db") as store, begin_write(store.engine) as connection:
         for table in ("runs", "judgements"):
             connection.execute(text(f"UPDATE {table} SET key = 'of an earlier version'"))
