@@ -3,19 +3,26 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.gradients import Loss, compute_gradients
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.cases.case_tensors import DTYPES, draw_normal
+from headcheck.properties.cases.case_tensors import (
+    DTYPES,
+    draw_normal,
+    make_parameters,
+    make_tokens,
+)
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.terms.case import Case, InputContent
-from headcheck.reference import Parameters, causal_mask
+from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
 
 SIZES = (
     Case(batch=1, tokens=1, context_length=1, d_in=1, heads=1, head_dim=2),
@@ -30,6 +37,7 @@ ODD_SIZES = tuple(replace(size, head_dim=size.head_dim + size.tokens % 2) for si
 Algorithm = TypeVar("Algorithm")
 Attend = Callable[[Tensor, Parameters], Tensor]
 """a module's output, computed in the dtype of what it is given"""
+Drawn = tuple[Tensor, Parameters]
 Measured = Callable[[Contract, Case, Tensor, Parameters, Attend], float]
 """`measure_output` or `measure_gradients`"""
 
@@ -88,6 +96,40 @@ def scale(q: Tensor, k: Tensor) -> Tensor:
     return scores
 
 
+def project(x: Tensor, p: Parameters, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of every head."""
+    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
+    q, k, v = (split_heads(F.linear(x, w, b), heads) for w, b in layers)
+    return q, k, v
+
+
+def hide(scores: Tensor) -> Tensor:
+    """Scores of which those of the future are hidden."""
+    return scores.masked_fill(~causal_mask(scores.shape[-1]), -torch.inf)
+
+
+def score(q: Tensor, k: Tensor) -> Tensor:
+    return hide(scale(q, k))
+
+
+def finish(context: Tensor, p: Parameters) -> Tensor:
+    """The output, from what the heads give."""
+    assert p.W_o is not None
+    return F.linear(merge_heads(context), p.W_o, p.b_o)
+
+
+def spreading(contract: Contract, *names: str) -> Callable[[Case, float], Drawn]:
+    """Draws tokens and parameters, and spreads these parameters; exact in the case's dtype."""
+
+    def draw(case: Case, spread: float) -> Drawn:
+        x, p = make_tokens(case, contract), make_parameters(case, contract)
+        drawn = {name: t for name, t in p.items() if name in names}
+        wide = {n: (spread * t).to(DTYPES[case.dtype]).double() for n, t in drawn.items()}
+        return x, replace(p, **wide)
+
+    return draw
+
+
 @dataclass(frozen=True)
 class Evidence(Generic[Algorithm]):
     """Algorithms for one part of attention, and the cases on which they are measured."""
@@ -95,9 +137,10 @@ class Evidence(Generic[Algorithm]):
     contract: Contract
     right: Mapping[str, Algorithm]
     wrong: Mapping[str, Algorithm]
-    draw: Callable[[Case, float], tuple[Tensor, Parameters]]
+    draw: Callable[[Case, float], Drawn]
     """tokens and parameters that are exact in the case's dtype, with the spread applied"""
-    attend: Callable[[Tensor, Parameters, Case, Algorithm], Tensor]
+    attend: Callable[..., Tensor]
+    """the output, of tokens, parameters, a case and an algorithm"""
     spreads: tuple[float, ...]
     """how far the values of the part are from those that a case draws; the first is the usual"""
     at_once: int = 4
@@ -123,16 +166,10 @@ class Evidence(Generic[Algorithm]):
 
     def measure_output(self, case: Case, spread: float, compute: Algorithm) -> float:
         """Return the largest error of the output over B."""
-
-        def attend(x: Tensor, p: Parameters) -> Tensor:
-            return self.attend(x, p, case, compute)
-
-        return measure_output(self.contract, case, *self.draw(case, spread), attend)
+        own = partial(self.attend, case=case, compute=compute)
+        return measure_output(self.contract, case, *self.draw(case, spread), own)
 
     def measure_gradients(self, case: Case, spread: float, compute: Algorithm) -> float:
         """Return the largest error of a gradient over its unit."""
-
-        def attend(x: Tensor, p: Parameters) -> Tensor:
-            return self.attend(x, p, case, compute)
-
-        return measure_gradients(self.contract, case, *self.draw(case, spread), attend)
+        own = partial(self.attend, case=case, compute=compute)
+        return measure_gradients(self.contract, case, *self.draw(case, spread), own)

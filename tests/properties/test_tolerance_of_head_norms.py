@@ -24,8 +24,8 @@ from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.properties.terms.size_rules import parse_sizes
-from headcheck.reference import Parameters, causal_mask, split_heads
-from tests.properties.evidence import SIZES, measure_gradients, measure_output, scale
+from headcheck.reference import Parameters, causal_mask
+from tests.properties.evidence import SIZES, measure_gradients, measure_output, project, score
 from tests.properties.test_tolerance_of_norms import (
     DTYPE,
     EPSILON,
@@ -34,6 +34,7 @@ from tests.properties.test_tolerance_of_norms import (
     WRONG,
     Compute,
     by_hand,
+    shift,
 )
 
 FACTOR = 0.2
@@ -47,15 +48,9 @@ def make_contract(slug: str, kind: Norm, over: NormOver) -> Contract:
     held = ("gain_heads",) if kind is Norm.RMS else ("gain_heads", "shift_heads")
     own = tuple(ParameterMapping(name, (name,)) for name in held)
     arguments = tuple(each for each in plain.arguments if each.quantity != "dropout")
-    changed = replace(
-        plain,
-        arguments=arguments,
-        mappings=(*plain.mappings, *own),
-        head_norm=kind,
-        head_norm_over=over,
-        head_norm_epsilon=EPSILON,
-        head_norm_factor=FACTOR,
-    )
+    changed = replace(plain, arguments=arguments, mappings=(*plain.mappings, *own))
+    changed = replace(changed, head_norm=kind, head_norm_over=over)
+    changed = replace(changed, head_norm_epsilon=EPSILON, head_norm_factor=FACTOR)
     changed = restate_steps(changed)
     return changed.with_sizes(parse_sizes("head_dim>=3 d_in>=2"))
 
@@ -75,22 +70,16 @@ def widen_lambdas(p: Parameters, spread: float) -> Parameters:
 
 def average(x: Tensor, p: Parameters, case: Case) -> Tensor:
     """Return what each head gives, before its norm."""
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, *own), case.heads) for own in layers)
-    hidden = ~causal_mask(case.tokens)
+    q, k, v = project(x, p, case.heads)
     if p.lambdas is None:
-        return scale(q, k).masked_fill(hidden, -torch.inf).softmax(-1) @ v
+        return score(q, k).softmax(-1) @ v
     halves = zip(q.chunk(2, -1), k.chunk(2, -1), strict=True)
-    one, two = (scale(*each).masked_fill(hidden, -torch.inf).softmax(-1) @ v for each in halves)
+    one, two = (score(*each).softmax(-1) @ v for each in halves)
     return one - p.lambdas[:, None, None] * two
 
 
 Finish = Callable[[Tensor, Parameters, Compute, bool, NormOver], Tensor]
 """norms what heads give and lays it side by side"""
-
-
-def shift(t: Tensor, own: Tensor | None) -> Tensor:
-    return t if own is None else t + own
 
 
 def norm_then_merge(
@@ -141,9 +130,8 @@ def test_right_norms_stay_within(slug: str, over: NormOver, kind: Norm, dtype: s
     for case, spread in list_cases(contract, dtype):
         x, p = make_tokens(case, contract), make_parameters(case, contract)
         p = widen_lambdas(p, spread)
-        for compute, finish in itertools.product(
-            RIGHT.values(), (norm_then_merge, merge_then_norm)
-        ):
+        finishes = (norm_then_merge, merge_then_norm)
+        for compute, finish in itertools.product(RIGHT.values(), finishes):
             own = partial(attend, case=case, contract=contract, compute=compute, finish=finish)
             assert measure_output(contract, case, x, p, own) <= K / 2
             assert measure_gradients(contract, case, x, p, own) <= K / 2

@@ -5,7 +5,7 @@ an output is 0.10, in float32 and bfloat16, of a gradient 0.06, in float32.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -23,8 +23,17 @@ from headcheck.properties.parts.norms import LEAST
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.properties.terms.size_rules import parse_sizes
-from headcheck.reference import Parameters, Variant, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import SIZES, measure_gradients, measure_output, scale, widen
+from headcheck.reference import Parameters, Variant
+from tests.properties.evidence import (
+    SIZES,
+    Measured,
+    finish,
+    measure_gradients,
+    measure_output,
+    project,
+    score,
+    widen,
+)
 
 C = Capability
 PLAIN = BY_SLUG["multi_head_attention"].contract
@@ -78,60 +87,52 @@ WRONG: dict[str, Compute] = {
 }
 
 
-def list_cases(contract: Contract, dtype: str) -> Iterator[Case]:
-    for size, sharpness, content in itertools.product(
-        SIZES, (1, 8), (InputContent.NORMAL, InputContent.OUTLIER, InputContent.ZERO)
-    ):
+def list_cases(contract: Contract, dtype: str, **sizes: int) -> Iterator[Case]:
+    contents = (InputContent.NORMAL, InputContent.OUTLIER, InputContent.ZERO)
+    for size, sharpness, content in itertools.product(SIZES, (1, 8), contents):
         drawn = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=3)
-        yield contract.fit(drawn)
+        yield contract.fit(replace(drawn, **sizes))  # type: ignore[arg-type]  # each is a size
+
+
+def shift(t: Tensor, own: Tensor | None) -> Tensor:
+    return t if own is None else t + own
 
 
 def attend(x: Tensor, p: Parameters, case: Case, contract: Contract, compute: Compute) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
-    assert p.gain_q is not None and p.gain_k is not None and p.W_o is not None
+    q, k, v = project(x, p, case.heads)
+    assert p.gain_q is not None and p.gain_k is not None
     centred = contract.norm is Norm.LAYER
     q, k = compute(q, p.gain_q, centred), compute(k, p.gain_k, centred)
-    scores = scale(q, k).masked_fill(~causal_mask(case.tokens), -torch.inf)
-    return F.linear(merge_heads(scores.softmax(-1) @ v), p.W_o, p.b_o)
+    return finish(score(q, k).softmax(-1) @ v, p)
 
 
-def measure(case: Case, contract: Contract, compute: Compute) -> float:
-    own = partial(attend, case=case, contract=contract, compute=compute)
-    x, p = make_tokens(case, contract), make_parameters(case, contract)
-    return measure_output(contract, case, x, p, own)
-
-
-def measure_slopes(case: Case, contract: Contract, compute: Compute) -> float:
-    own = partial(attend, case=case, contract=contract, compute=compute)
-    x, p = make_tokens(case, contract), make_parameters(case, contract)
-    return measure_gradients(contract, case, x, p, own)
-
-
-@DTYPE
-@KIND
-@pytest.mark.parametrize("name", RIGHT)
-def test_right_norms_stay_within(name: str, kind: Norm, dtype: str) -> None:
-    contract = make_contract(kind)
-    ratios = [measure(case, contract, RIGHT[name]) for case in list_cases(contract, dtype)]
-    assert max(ratios) <= K / 2
+def measure_all(
+    measured: Measured, contract: Contract, cases: Iterable[Case], attend: Callable[..., Tensor]
+) -> float:
+    """The largest ratio on any of the cases."""
+    ratios = []
+    for case in cases:
+        x, p = make_tokens(case, contract), make_parameters(case, contract)
+        own = partial(attend, case=case, contract=contract)
+        ratios.append(measured(contract, case, x, p, own))
+    return max(ratios)
 
 
 @DTYPE
 @KIND
+@pytest.mark.parametrize("measured", [measure_output, measure_gradients])
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_gradients_stay_within(name: str, kind: Norm, dtype: str) -> None:
-    contract = make_contract(kind)
-    every = list_cases(contract, dtype)
-    assert max(measure_slopes(case, contract, RIGHT[name]) for case in every) <= K / 2
+def test_right_norms_stay_within(name: str, measured: Measured, kind: Norm, dtype: str) -> None:
+    contract, own = make_contract(kind), partial(attend, compute=RIGHT[name])
+    assert measure_all(measured, contract, list_cases(contract, dtype), own) <= K / 2
 
 
 @KIND
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_norms_do_not(name: str, kind: Norm) -> None:
-    contract = make_contract(kind)
-    ratios = [measure(case, contract, WRONG[name]) for case in list_cases(contract, "float64")]
-    assert max(ratios) > 1000 * K
+    contract, own = make_contract(kind), partial(attend, compute=WRONG[name])
+    every = list_cases(contract, "float64")
+    assert measure_all(measure_output, contract, every, own) > 1000 * K
 
 
 @KIND

@@ -12,7 +12,6 @@ from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
@@ -25,12 +24,18 @@ from headcheck.properties.parts.positions import ScalingKind, StatedScaling
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import (
     Parameters,
-    causal_mask,
-    merge_heads,
     rotary_angles,
-    split_heads,
 )
-from tests.properties.evidence import Measured, measure_gradients, measure_output, scale, widen
+from tests.properties.evidence import (
+    Measured,
+    finish,
+    hide,
+    measure_gradients,
+    measure_output,
+    project,
+    scale,
+    widen,
+)
 
 BASE, LENGTH = 100.0, 96
 PLAIN = BY_SLUG["rope"].contract
@@ -163,6 +168,12 @@ def ramp_of_reciprocals(half: int, dtype: torch.dtype, own: StatedScaling) -> Te
     return 1.0 / (own.factor * period) * (1 - kept) + 1.0 / period * kept
 
 
+RAMPS: dict[str, Algorithm] = {
+    "ramp": (ramp, "tables"),
+    "of reciprocals": (ramp_of_reciprocals, "tables"),
+    "queries and keys": (ramp, "vectors"),
+    "scores": (ramp, "scores"),
+}
 RIGHT: dict[str, dict[str, Algorithm]] = {
     "linear": {
         "divided": (divide, "tables"),
@@ -174,18 +185,8 @@ RIGHT: dict[str, dict[str, Algorithm]] = {
         "a base in the dtype": (raise_base_as_tensor, "tables"),
         "two powers": (multiply_powers, "tables"),
     },
-    "yarn": {
-        "ramp": (ramp, "tables"),
-        "of reciprocals": (ramp_of_reciprocals, "tables"),
-        "queries and keys": (ramp, "vectors"),
-        "scores": (ramp, "scores"),
-    },
-    "yarn between": {
-        "ramp": (ramp, "tables"),
-        "of reciprocals": (ramp_of_reciprocals, "tables"),
-        "queries and keys": (ramp, "vectors"),
-        "scores": (ramp, "scores"),
-    },
+    "yarn": RAMPS,
+    "yarn between": RAMPS,
     "llama3": {
         "clamped": (share_clamped, "tables"),
         "wavelengths": (bands_by_wavelength, "tables"),
@@ -225,8 +226,7 @@ def turn(t: Tensor, frequency: Tensor, factor: float) -> Tensor:
 
 
 def attend(x: Tensor, p: Parameters, case: Case, name: str, algorithm: Algorithm) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
+    q, k, v = project(x, p, case.heads)
     frequencies, where = algorithm
     own = SCALINGS[name]
     frequency, factor = frequencies(q.shape[-1] // 2, widen(q), own), own.table_factor
@@ -234,9 +234,7 @@ def attend(x: Tensor, p: Parameters, case: Case, name: str, algorithm: Algorithm
     if where == "vectors":
         q, k = (t * number(factor, t.dtype) for t in (q, k))
     scores = scale(q, k) * (factor**2 if where == "scores" else 1.0)
-    scores = scores.masked_fill(~causal_mask(case.tokens), -torch.inf)
-    assert p.W_o is not None
-    return F.linear(merge_heads(scores.softmax(-1) @ v), p.W_o, p.b_o)
+    return finish(hide(scores).softmax(-1) @ v, p)
 
 
 def measure(case: Case, name: str, algorithm: Algorithm, measured: Measured) -> float:

@@ -12,20 +12,22 @@ from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.terms.case import Case, InputContent
-from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
+from headcheck.reference import Parameters
 from tests.properties.evidence import (
     SIZES,
     Measured,
     find_worst,
+    finish,
+    hide,
     measure_gradients,
     measure_output,
+    project,
     scale,
     widen,
 )
@@ -46,9 +48,8 @@ def reciprocals(half: int, dtype: torch.dtype) -> Tensor:
 
 
 def exponentials(half: int, dtype: torch.dtype) -> Tensor:
-    return torch.exp(
-        torch.arange(half, dtype=dtype) * -(torch.tensor(1e4, dtype=dtype).log() / half)
-    )
+    rate = torch.tensor(1e4, dtype=dtype).log() / half
+    return torch.exp(torch.arange(half, dtype=dtype) * -rate)
 
 
 def rounded_once(half: int, dtype: torch.dtype) -> Tensor:
@@ -109,6 +110,11 @@ def count_back(t: Tensor) -> Tensor:
     return position[:, None] - position
 
 
+def slope_back(q: Tensor, first: int = 0) -> Tensor:
+    """How much every score is lowered."""
+    return slopes(q.shape[1], widen(q)) * (count_back(q) + first)
+
+
 def lower(q: Tensor, k: Tensor, by: Tensor) -> Tensor:
     return scale(q, k) - by.to(q.dtype)
 
@@ -125,20 +131,16 @@ def powers_of_a_ratio(q: Tensor, k: Tensor, limit: float) -> Tensor:
 
 
 ALIBI: dict[str, Scores] = {
-    "distances": lambda q, k, _: lower(q, k, slopes(q.shape[1], widen(q)) * count_back(q)),
-    "from one": lambda q, k, _: lower(q, k, slopes(q.shape[1], widen(q)) * (count_back(q) + 1)),
+    "distances": lambda q, k, _: lower(q, k, slope_back(q)),
+    "from one": lambda q, k, _: lower(q, k, slope_back(q, first=1)),
     "powers of a ratio": powers_of_a_ratio,
     "by the key": raise_by_keys,
 }
 WRONG_ALIBI: dict[str, Scores] = {
     "none": lambda q, k, _: scale(q, k),
-    "raised": lambda q, k, _: lower(q, k, -slopes(q.shape[1], widen(q)) * count_back(q)),
-    "heads from zero": lambda q, k, _: lower(
-        q, k, slopes(q.shape[1], widen(q)) * count_back(q) * 2 ** (8 / q.shape[1])
-    ),
-    "scaled": lambda q, k, _: lower(
-        q, k, slopes(q.shape[1], widen(q)) * count_back(q) / q.shape[-1] ** 0.5
-    ),
+    "raised": lambda q, k, _: lower(q, k, -slope_back(q)),
+    "heads from zero": lambda q, k, _: lower(q, k, slope_back(q) * 2 ** (8 / q.shape[1])),
+    "scaled": lambda q, k, _: lower(q, k, slope_back(q) / q.shape[-1] ** 0.5),
 }
 
 # ------------------------------------------------------------------------------------- softcap
@@ -182,12 +184,9 @@ def list_cases(slug: str, dtype: str) -> Iterator[Case]:
 
 
 def attend(x: Tensor, p: Parameters, case: Case, compute: Scores) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
-    scores = compute(q, k, case.softcap).masked_fill(~causal_mask(case.tokens), -torch.inf)
-    context = merge_heads(scores.softmax(-1).to(v.dtype) @ v)
-    assert p.W_o is not None
-    return F.linear(context, p.W_o, p.b_o)
+    q, k, v = project(x, p, case.heads)
+    weights = hide(compute(q, k, case.softcap)).softmax(-1)
+    return finish(weights.to(v.dtype) @ v, p)
 
 
 def measure(slug: str, measured: Measured, case: Case, _: float, compute: Scores) -> float:

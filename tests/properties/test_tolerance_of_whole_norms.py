@@ -4,8 +4,7 @@ A ratio is the difference from the oracle over B; up to K·B, K = 4, is accepted
 an output is 0.16, in bfloat16, of a gradient 0.039, in float32.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -21,17 +20,16 @@ from headcheck.properties.contracts.contract import Contract, Norm, NormOver
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.terms.capability import Capability
-from headcheck.properties.terms.case import Case, InputContent
+from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
 from headcheck.reference import (
     Parameters,
-    causal_mask,
     merge_heads,
     multi_head_attention,
     share_heads,
     split_heads,
 )
-from tests.properties.evidence import SIZES, measure_gradients, measure_output, scale
+from tests.properties.evidence import finish, measure_gradients, measure_output, score
 from tests.properties.test_tolerance_of_norms import (
     DTYPE,
     EPSILON,
@@ -39,6 +37,9 @@ from tests.properties.test_tolerance_of_norms import (
     RIGHT,
     Compute,
     by_hand,
+    list_cases,
+    measure_all,
+    shift,
 )
 
 C = Capability
@@ -61,17 +62,6 @@ def make_contract(kind: Norm) -> Contract:
         capabilities=plain.capabilities - {C.DOT_PRODUCT, C.UNNORMED},
     )
     return changed.with_sizes(parse_sizes("head_dim>=3"))
-
-
-def list_cases(contract: Contract, dtype: str, group: int) -> Iterator[Case]:
-    contents = (InputContent.NORMAL, InputContent.OUTLIER, InputContent.ZERO)
-    for size, sharpness, content in itertools.product(SIZES, (1, 8), contents):
-        drawn = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=3)
-        yield contract.fit(replace(drawn, group=group))
-
-
-def shift(t: Tensor, own: Tensor | None) -> Tensor:
-    return t if own is None else t + own
 
 
 def norm_first(
@@ -111,9 +101,7 @@ def attend(
     q, k = queries(x, p, case, compute, contract.norm is Norm.LAYER)
     v = split_heads(F.linear(x, p.W_v, p.b_v), case.kv_heads)
     k, v = share_heads(k, case.heads), share_heads(v, case.heads)
-    scores = scale(q, k).masked_fill(~causal_mask(case.tokens), -torch.inf)
-    assert p.W_o is not None
-    return F.linear(merge_heads(scores.softmax(-1) @ v), p.W_o, p.b_o)
+    return finish(score(q, k).softmax(-1) @ v, p)
 
 
 ALGORITHMS: dict[str, tuple[Compute, Queries]] = {
@@ -142,12 +130,8 @@ def one_gain(
     """The gain of the first head for all heads."""
     width = case.head_dim
     assert p.gain_q is not None and p.gain_k is not None
-    first = replace(
-        p,
-        gain_q=p.gain_q[:width].repeat(case.heads),
-        gain_k=p.gain_k[:width].repeat(case.kv_heads),
-    )
-    return norm_first(x, first, case, compute, centred)
+    q, k = p.gain_q[:width].repeat(case.heads), p.gain_k[:width].repeat(case.kv_heads)
+    return norm_first(x, replace(p, gain_q=q, gain_k=k), case, compute, centred)
 
 
 WRONG: dict[str, tuple[Compute, Queries]] = {
@@ -165,11 +149,10 @@ WRONG: dict[str, tuple[Compute, Queries]] = {
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_right_norms_stay_within(name: str, group: int, kind: Norm, dtype: str) -> None:
     contract, (compute, queries) = make_contract(kind), ALGORITHMS[name]
-    for case in list_cases(contract, dtype, group):
-        own = partial(attend, case=case, contract=contract, compute=compute, queries=queries)
-        x, p = make_tokens(case, contract), make_parameters(case, contract)
-        assert measure_output(contract, case, x, p, own) <= K / 2
-        assert measure_gradients(contract, case, x, p, own) <= K / 2
+    own = partial(attend, compute=compute, queries=queries)
+    for measured in (measure_output, measure_gradients):
+        every = list_cases(contract, dtype, group=group)
+        assert measure_all(measured, contract, every, own) <= K / 2
 
 
 @KIND
@@ -177,12 +160,9 @@ def test_right_norms_stay_within(name: str, group: int, kind: Norm, dtype: str) 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_norms_do_not(name: str, group: int, kind: Norm) -> None:
     contract, (compute, queries) = make_contract(kind), WRONG[name]
-    ratios = []
-    for case in list_cases(contract, "float64", group):
-        own = partial(attend, case=case, contract=contract, compute=compute, queries=queries)
-        x, p = make_tokens(case, contract), make_parameters(case, contract)
-        ratios.append(measure_output(contract, case, x, p, own))
-    assert max(ratios) > 1000 * K
+    own = partial(attend, compute=compute, queries=queries)
+    every = list_cases(contract, "float64", group=group)
+    assert measure_all(measure_output, contract, every, own) > 1000 * K
 
 
 @KIND

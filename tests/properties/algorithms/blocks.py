@@ -17,8 +17,8 @@ from torch import Tensor
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case
-from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import Evidence, scale, widen
+from headcheck.reference import Parameters
+from tests.properties.evidence import Evidence, finish, project, score, widen
 
 CONTRACT = BY_SLUG["gpt_block"].contract
 TANH = replace(CONTRACT, activation=type(CONTRACT.activation).GELU_TANH)
@@ -111,14 +111,12 @@ def attend(x: Tensor, p: Parameters, case: Case, compute: Algorithm) -> Tensor:
     assert p.gain_in is not None and p.shift_in is not None and p.W_1 is not None
     assert p.gain_ff is not None and p.shift_ff is not None and p.W_2 is not None
     n = compute.norm(x, p.gain_in, p.shift_in)
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(n, w, b), case.heads) for w, b in layers)
+    q, k, v = project(n, p, case.heads)
     if compute.fused:
         context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     else:
-        context = scale(q, k).masked_fill(~causal_mask(case.tokens), -torch.inf).softmax(-1) @ v
-    assert p.W_o is not None
-    h = compute.residual(x, F.linear(merge_heads(context), p.W_o, p.b_o))
+        context = score(q, k).softmax(-1) @ v
+    h = compute.residual(x, finish(context, p))
     hidden = F.linear(compute.norm(h, p.gain_ff, p.shift_ff), p.W_1, p.b_1)
     return compute.residual(h, F.linear(compute.gelu(hidden), p.W_2, p.b_2))
 

@@ -6,17 +6,15 @@ bfloat16, of a gradient 0.04.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case
-from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import ODD_SIZES, Evidence, scale, widen
+from headcheck.reference import Parameters
+from tests.properties.evidence import ODD_SIZES, Evidence, finish, project, score, spreading, widen
 
 CONTRACT = BY_SLUG["differential_attention"].contract
 
@@ -26,7 +24,7 @@ Context = Callable[[Pair, Pair, Tensor, Tensor], Tensor]
 
 
 def read_causal(q: Tensor, k: Tensor) -> Tensor:
-    return scale(q, k).masked_fill(~causal_mask(q.shape[-2]), -torch.inf)
+    return score(q, k)
 
 
 def subtract_weights(q: Pair, k: Pair, v: Tensor, lambdas: Tensor) -> Tensor:
@@ -89,23 +87,15 @@ WRONG: dict[str, Context] = {
 }
 
 
-def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
-    """Return tokens and parameters that are exact in the case's dtype."""
-    x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
-    assert p.lambdas is not None
-    return x, replace(p, lambdas=(spread * p.lambdas).to(DTYPES[case.dtype]).double())
-
-
 def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
+    q, k, v = project(x, p, case.heads)
     (q1, q2), (k1, k2) = q.chunk(2, -1), k.chunk(2, -1)
-    assert p.W_o is not None and p.lambdas is not None
-    context = compute((q1, q2), (k1, k2), v, p.lambdas[:, None, None])
-    return F.linear(merge_heads(context), p.W_o, p.b_o)
+    assert p.lambdas is not None
+    return finish(compute((q1, q2), (k1, k2), v, p.lambdas[:, None, None]), p)
 
 
+DRAW = spreading(CONTRACT, "lambdas")
 EVIDENCE = Evidence(
-    CONTRACT, RIGHT, WRONG, draw=draw, attend=attend, sizes=ODD_SIZES, spreads=(1.0, 1e-3, 1e3)
+    CONTRACT, RIGHT, WRONG, draw=DRAW, attend=attend, sizes=ODD_SIZES, spreads=(1.0, 1e-3, 1e3)
 )
 """with lambdas near those of a case, and a thousand times as small and as large"""

@@ -6,23 +6,18 @@ of an output is 0.08, of a gradient 0.11.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import (
     Parameters,
-    causal_mask,
-    merge_heads,
     recurrent_attention,
-    split_heads,
 )
-from tests.properties.evidence import ODD_SIZES, Evidence, widen
+from tests.properties.evidence import ODD_SIZES, Evidence, finish, hide, project, spreading, widen
 
 CONTRACT = BY_SLUG["linear_attention"].contract
 
@@ -70,9 +65,7 @@ def in_chunks(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def by_logarithms(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    products = by_hand(q) @ by_hand(k).mT
-    hidden = ~causal_mask(q.shape[-2])
-    return products.log().masked_fill(hidden, -torch.inf).softmax(-1) @ v
+    return hide((by_hand(q) @ by_hand(k).mT).log()).softmax(-1) @ v
 
 
 def in_float32(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -96,25 +89,15 @@ WRONG: dict[str, Context] = {
 }
 
 
-def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
-    """Return tokens and parameters that are exact in the case's dtype."""
-    x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
-    wider = ((spread * t).to(DTYPES[case.dtype]).double() for t in (p.W_q, p.W_k))
-    return x, replace(p, W_q=next(wider), W_k=next(wider))
-
-
 def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
-    assert p.W_o is not None
-    return F.linear(merge_heads(compute(q, k, v)), p.W_o, p.b_o)
+    return finish(compute(*project(x, p, case.heads)), p)
 
 
 EVIDENCE = Evidence(
     CONTRACT,
     RIGHT,
     WRONG,
-    draw=draw,
+    draw=spreading(CONTRACT, "W_q", "W_k"),
     attend=attend,
     sizes=ODD_SIZES,
     spreads=(1.0, 3.0),

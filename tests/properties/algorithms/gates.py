@@ -6,17 +6,15 @@ bfloat16, of a gradient 0.21, in float64.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case
-from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import ODD_SIZES, Evidence, scale, widen
+from headcheck.reference import Parameters, merge_heads
+from tests.properties.evidence import ODD_SIZES, Evidence, project, score, spreading, widen
 
 CONTRACT = BY_SLUG["gated_attention"].contract
 
@@ -57,28 +55,18 @@ WRONG: dict[str, Gate] = {
 }
 
 
-def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
-    """Return tokens and parameters that are exact in the case's dtype."""
-    x, p = make_tokens(case, CONTRACT), make_parameters(case, CONTRACT)
-    assert p.W_gate is not None
-    return x, replace(p, W_gate=(spread * p.W_gate).to(DTYPES[case.dtype]).double())
-
-
 def attend(x: Tensor, p: Parameters, case: Case, compute: Gate) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
-    scores = scale(q, k).masked_fill(~causal_mask(case.tokens), -torch.inf)
+    q, k, v = project(x, p, case.heads)
+    merged = merge_heads(score(q, k).softmax(-1) @ v)
     assert p.W_o is not None and p.W_gate is not None
-    return F.linear(
-        compute(merge_heads(scores.softmax(-1) @ v), F.linear(x, p.W_gate)), p.W_o, p.b_o
-    )
+    return F.linear(compute(merged, F.linear(x, p.W_gate)), p.W_o, p.b_o)
 
 
 EVIDENCE = Evidence(
     CONTRACT,
     RIGHT,
     WRONG,
-    draw=draw,
+    draw=spreading(CONTRACT, "W_gate"),
     attend=attend,
     sizes=ODD_SIZES,
     spreads=(1.0, 0.05, 10.0, 1e3),

@@ -16,8 +16,8 @@ from torch import Tensor
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case
-from headcheck.reference import Parameters, Variant, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import SIZES, Evidence, widen
+from headcheck.reference import Parameters, Variant, split_heads
+from tests.properties.evidence import SIZES, Evidence, finish, hide, widen
 
 CONTRACT = BY_SLUG["latent_attention"].contract
 
@@ -26,9 +26,7 @@ Context = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def weigh(scores: Tensor, width: int) -> Tensor:
-    hidden = ~causal_mask(scores.shape[-2])
-    weights: Tensor = (scores / width**0.5).masked_fill(hidden, -torch.inf).softmax(-1)
-    return weights
+    return hide(scores / width**0.5).softmax(-1)
 
 
 def make_keys(q: Tensor, r: Tensor, c: Tensor, t: Tensor, up: Tensor, out: Tensor) -> Tensor:
@@ -102,13 +100,12 @@ def draw(case: Case, spread: float) -> tuple[Tensor, Parameters]:
 
 def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
     assert p.W_down is not None and p.W_qr is not None and p.W_kr is not None
-    assert p.W_o is not None
     place = Variant(rotary=True).place
     q, r = (split_heads(F.linear(x, w), case.heads) for w in (p.W_q, p.W_qr))
     c, t = F.linear(x, p.W_down).unsqueeze(1), F.linear(x, p.W_kr).unsqueeze(1)
     up, out = (w.unflatten(0, (case.heads, -1)) for w in (p.W_k, p.W_v))
     r, t = (place(each.to(widen(x))).to(x.dtype) for each in (r, t))
-    return F.linear(merge_heads(compute(q, r, c, t, up, out)).to(x.dtype), p.W_o)
+    return finish(compute(q, r, c, t, up, out).to(x.dtype), p)
 
 
 EVIDENCE = Evidence(

@@ -15,8 +15,8 @@ from torch import Tensor
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.terms.case import Case
-from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
-from tests.properties.evidence import ODD_SIZES, Evidence, widen
+from headcheck.reference import Parameters, causal_mask
+from tests.properties.evidence import ODD_SIZES, Evidence, finish, hide, project, widen
 
 CONTRACT = BY_SLUG["attention_sink"].contract
 
@@ -25,7 +25,7 @@ Context = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def score(q: Tensor, k: Tensor) -> Tensor:
-    return (q @ k.mT).masked_fill(~causal_mask(q.shape[-2]), -torch.inf)
+    return hide(q @ k.mT)
 
 
 def add_column(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor) -> Tensor:
@@ -84,11 +84,8 @@ def one_key_at_a_time(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor) -> Tensor:
     for j in range(k.shape[-2]):
         largest = torch.maximum(top, scores[..., j : j + 1])
         shrink, power = (top - largest).exp(), (scores[..., j : j + 1] - largest).exp()
-        total, mixed, top = (
-            total * shrink + power,
-            mixed * shrink + power * v[..., j, None, :],
-            largest,
-        )
+        total, top = total * shrink + power, largest
+        mixed = mixed * shrink + power * v[..., j, None, :]
     return (mixed / total).to(q.dtype)
 
 
@@ -120,11 +117,9 @@ def draw(case: Case, far: float) -> tuple[Tensor, Parameters]:
 
 
 def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
-    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
-    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
-    assert p.W_o is not None and p.sinks is not None
-    context = compute(q / case.head_dim**0.5, k, v, p.sinks[:, None, None])
-    return F.linear(merge_heads(context), p.W_o, p.b_o)
+    q, k, v = project(x, p, case.heads)
+    assert p.sinks is not None
+    return finish(compute(q / case.head_dim**0.5, k, v, p.sinks[:, None, None]), p)
 
 
 EVIDENCE = Evidence(
