@@ -36,6 +36,8 @@ from tests.grader.grading.causal import (
     make_subject,
 )
 
+EVERY_QUERY = frozenset[int]().union(*BATCH_PLAN.queries_by_property.values())
+
 
 def test_solution_answers_every_query_exactly() -> None:
     found = compare_answers(EXERCISE.solution)
@@ -43,9 +45,7 @@ def test_solution_answers_every_query_exactly() -> None:
     assert BATCH_PLAN.find_proven(found) == frozenset(BATCH_PLAN.queries_by_property)
 
 
-def test_large_query_gets_its_own_message(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_query_gets_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "MAX_MESSAGE_NUMEL", 1)
     contract = replace(EXERCISE.contract, name=PLACEHOLDER_NAME)
     claims = dict(list(EXERCISE.plan_cases().items())[:8])
@@ -57,9 +57,7 @@ def test_large_query_gets_its_own_message(
 def test_definition_is_queried_under_its_own_name() -> None:
     subject = make_subject(EXERCISE.solution.replace(NAME, "Mine"))
     assert BATCH_PLAN.run_on(subject, "Mine") == Comparison(frozenset())
-    assert BATCH_PLAN.run_on(subject, NAME).inexact == frozenset().union(
-        *BATCH_PLAN.queries_by_property.values()
-    )
+    assert BATCH_PLAN.run_on(subject, NAME).inexact == EVERY_QUERY
 
 
 def test_parameters_are_found_where_a_definition_keeps_them() -> None:
@@ -81,7 +79,7 @@ def test_stacked_answers_are_rejected_if_sequences_mix() -> None:
     proven = BATCH_PLAN.find_proven(compare_answers(wrong))
     assert each_sequence_is_attended_alone not in proven
     assert the_future_is_invisible not in proven
-    stacked = frozenset().union(*BATCH_PLAN.queries_by_property.values()) - BATCH_PLAN.unstacked
+    stacked = EVERY_QUERY - BATCH_PLAN.unstacked
     assert stacked
     assert not any(BATCH_PLAN.queries_by_property[claim] & stacked for claim in proven)
 
@@ -94,8 +92,7 @@ def test_repeated_queries_must_be_bitwise_equal() -> None:
 
 def test_answers_of_float32_are_noted() -> None:
     rough = change_solution(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
-    subject = make_subject(rough)
-    harness = Harness(subject, EXERCISE.contract)
+    harness = Harness(make_subject(rough), EXERCISE.contract)
     result, cases = run_batch_plan(harness, EXERCISE), EXERCISE.plan_cases()
     assert it_equals_the_equation not in result.proven  # which needs the whole bound
     assert not result.list_open(it_equals_the_equation, cases[it_equals_the_equation])
@@ -120,8 +117,7 @@ def test_malformed_answer_is_none(returned: str) -> None:
 def test_failed_construction_does_not_affect_others() -> None:
     picky = change_solution("super().__init__()", "super().__init__()\n        assert d_in != 5")
     found = compare_answers(picky)
-    assert found.inexact
-    assert found.inexact < frozenset().union(*BATCH_PLAN.queries_by_property.values())
+    assert found.inexact and found.inexact < EVERY_QUERY
 
 
 @dataclass(eq=False)

@@ -29,6 +29,18 @@ def only_cell(text: str) -> SourceCell:
     return cell
 
 
+def only_error(text: str) -> SyntaxProblem:
+    error = only_cell(text).error
+    assert error is not None
+    return error
+
+
+def read_code(*sources: object, **more: object) -> tuple[SourceCell, ...]:
+    """The cells of a notebook of code that nobody has checked."""
+    cells = [{"cell_type": "code", "source": source, **more} for source in sources]
+    return read_source(json.dumps({"cells": cells}).encode(), "ipynb").cells
+
+
 def assert_same_lines(cell: SourceCell, original: str) -> None:
     """Every line of the original that is still there stands where it stood."""
     assert cell.error is None, cell
@@ -81,8 +93,7 @@ def test_non_text_is_refused_with_a_reason(data: bytes, message: str) -> None:
 
 def test_a_module_that_does_not_parse_says_where() -> None:
     [cell] = read_source(b"x = 1\ndef f(:\n", "py").cells
-    assert cell.error is not None
-    assert (cell.error.message, cell.error.line) == (f"invalid syntax ({READ_BY})", 2)
+    assert cell.error == SyntaxProblem(f"invalid syntax ({READ_BY})", 2)
 
 
 def test_magics_are_no_python_in_a_module() -> None:
@@ -103,10 +114,8 @@ def test_code_cells_that_were_not_run_are_counted_from_one() -> None:
 
 def test_notebooks_of_nbformat_3_are_read() -> None:
     v3 = nbformat.v3
-    pages = [
-        v3.new_worksheet(cells=[v3.new_text_cell("html"), v3.new_code_cell("x = 1\n%time\nx")]),
-        v3.new_worksheet(cells=[v3.new_code_cell("y = 2")]),
-    ]
+    first = [v3.new_text_cell("html"), v3.new_code_cell("x = 1\n%time\nx")]
+    pages = [v3.new_worksheet(cells=cells) for cells in (first, [v3.new_code_cell("y = 2")])]
     written = v3.writes_json(v3.new_notebook(worksheets=pages)).encode()
     source = read_source(written, "ipynb")
     assert [cell.number for cell in source.cells] == [1, 2]
@@ -141,10 +150,8 @@ def test_a_missing_source_is_an_empty_cell() -> None:
 
 
 def test_a_source_that_is_no_text_spoils_its_cell_only() -> None:
-    content = {"cells": [{"cell_type": "code", "source": 3}, {"cell_type": "code", "source": "x"}]}
-    first, second = read_source(json.dumps(content).encode(), "ipynb").cells
-    assert first.error is not None
-    assert first.error.message == "the cell's source is not text"
+    first, second = read_code(3, "x")
+    assert first.error and first.error.message == "the cell's source is not text"
     assert second == SourceCell(2, "x")
 
 
@@ -191,8 +198,7 @@ def test_a_great_many_empty_cells_are_read() -> None:
 def test_a_cell_that_does_not_parse_spoils_only_itself() -> None:
     good, bad, after = read_notebook("x = 1", "x = 1\ny = = 2", "z = 3").cells
     assert (good.error, after.error) == (None, None)
-    assert bad.error is not None
-    assert (bad.error.message, bad.error.line) == (f"invalid syntax ({READ_BY})", 2)
+    assert bad.error == SyntaxProblem(f"invalid syntax ({READ_BY})", 2)
     assert bad.text == "x = 1\ny = = 2"
 
 
@@ -207,16 +213,14 @@ def test_a_cell_that_does_not_parse_spoils_only_itself() -> None:
     ],
 )
 def test_errors_only_the_compiler_finds_are_reported(text: str, line: int, message: str) -> None:
-    cell = only_cell(text)
-    assert cell.error is not None
-    assert message in cell.error.message
-    assert cell.error.line == line
+    error = only_error(text)
+    assert message in error.message and error.line == line
 
 
 def test_syntax_of_a_newer_python_is_told_with_the_python_that_read_it() -> None:
-    error = only_cell("match x:\n    case 1: pass\nelse: pass").error
+    error = only_error("match x:\n    case 1: pass\nelse: pass")
     running = ".".join(map(str, sys.version_info[:2]))
-    assert error is not None and error.message.endswith(f" (read by Python {running})")
+    assert error.message.endswith(f" (read by Python {running})")
 
 
 @pytest.mark.parametrize(
@@ -231,21 +235,13 @@ def test_syntax_of_a_newer_python_is_told_with_the_python_that_read_it() -> None
 )
 def test_code_that_is_too_deep_spoils_only_its_cell(text: str) -> None:
     deep, good = read_notebook(text, "x = 1").cells
-    assert deep.error is not None
-    assert "nested" in deep.error.message
+    assert deep.error and "nested" in deep.error.message
     assert good.error is None
 
 
 def test_nul_and_lone_surrogates_affect_nothing_else() -> None:
-    content = {
-        "cells": [
-            {"cell_type": "code", "source": "x = 1\ny\0 = 2"},
-            {"cell_type": "code", "source": "s = '\ud800'"},
-        ]
-    }
-    nul, half = read_source(json.dumps(content).encode(), "ipynb").cells
-    assert nul.error is not None
-    assert nul.error.line in (1, 2)
+    nul, half = read_code("x = 1\ny\0 = 2", "s = '\ud800'")
+    assert nul.error and nul.error.line in (1, 2)
     assert half == SourceCell(2, "s = '\ufffd'")
     half.text.encode()
 
@@ -322,15 +318,11 @@ def test_percent_signs_in_python_are_no_magics() -> None:
 
 def test_a_cell_whose_magics_never_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("IPython.core.inputtransformer2.TRANSFORM_LOOP_LIMIT", 20)
-    cell = only_cell("%time\n" * 30)
-    assert cell.error is not None
-    assert "20 iterations" in cell.error.message
+    assert "20 iterations" in only_error("%time\n" * 30).message
 
 
 def test_a_broken_cell_with_magics_says_the_right_line() -> None:
-    cell = only_cell("!pip install \\\n   torch\nx = 1\ny = = 2")
-    assert cell.error is not None
-    assert cell.error.line == 4
+    assert only_error("!pip install \\\n   torch\nx = 1\ny = = 2").line == 4
 
 
 def test_source_that_is_read_parses() -> None:
@@ -345,8 +337,7 @@ CONFLICT = "x = 1\n<<<<<<< HEAD\ny = 2\n=======\ny = 3\n>>>>>>> other\n"
 def test_unresolved_conflicts_are_called_that(kind: Literal["py", "ipynb"]) -> None:
     data = CONFLICT.encode() if kind == "py" else write_notebook(CONFLICT)
     [cell] = read_source(data, kind).cells
-    expected = SyntaxProblem("it holds unresolved git conflicts; resolve them", 2)
-    assert cell.error == expected
+    assert cell.error == SyntaxProblem("it holds unresolved git conflicts; resolve them", 2)
 
 
 def test_a_text_that_only_quotes_a_conflict_is_read() -> None:
@@ -354,14 +345,13 @@ def test_a_text_that_only_quotes_a_conflict_is_read() -> None:
     assert read_source(quoted.encode(), "py").cells == (SourceCell(None, quoted),)
 
 
+ONLY_WRITES = "only writes a file (%%writefile)"
+
+
 @pytest.mark.parametrize(
     ("kind", "first", "found"),
     [
-        (
-            "code",
-            "%%writefile attention.py\n",
-            (2, "cell 2", "only writes a file (%%writefile) and is not run"),
-        ),
+        ("code", "%%writefile attention.py\n", (2, "cell 2", f"{ONLY_WRITES} and is not run")),
         ("raw", "", (None, "the raw cell below cell 1", "is not run")),
         ("markdown", "```python\n", (None, "the text cell below cell 1", "is not run")),
     ],
@@ -389,10 +379,8 @@ def read(text):
 assert read("x = 1") == "x = 1" and "IPython" not in sys.modules
 print(read("%matplotlib inline"), "IPython" in sys.modules)
 """
-    said = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert said.stdout.endswith(" True\n") and "%" not in said.stdout
+    said = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert said.endswith(" True\n") and "%" not in said
 
 
 def number(*cells: tuple[str, object]) -> list[int]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.outline import find_warnings, list_definitions
@@ -9,6 +10,11 @@ from headcheck.grader.reading.parameters import Parameter
 from tests.notebooks import read_notebook
 
 IMPORTS = "import torch\nfrom torch import nn"
+
+
+def outline(*cells: str) -> list[Any]:
+    """The definitions of a notebook."""
+    return list_definitions(read_notebook(*cells))
 
 
 def parameters(*names: str) -> tuple[Parameter, ...]:
@@ -48,14 +54,12 @@ def test_what_computes_no_gradients_is_for_inference() -> None:
 
 
 def test_an_outline_has_classes_and_functions() -> None:
-    found = list_definitions(
-        read_notebook(
-            "import torch.nn as nn\nn = 3",
-            "class Head(nn.Module):\n"
-            "    def __init__(self, d_in, d_out=4):\n        pass\n"
-            "    def forward(self, x, mask=None):\n        return x",
-            "def attend(q, /, k, *rest, scale, bias=None, **more): pass\nheads, x = [], n",
-        )
+    found = outline(
+        "import torch.nn as nn\nn = 3",
+        "class Head(nn.Module):\n"
+        "    def __init__(self, d_in, d_out=4):\n        pass\n"
+        "    def forward(self, x, mask=None):\n        return x",
+        "def attend(q, /, k, *rest, scale, bias=None, **more): pass\nheads, x = [], n",
     )
     head, attend = found
     assert (head.name, head.kind, head.cell, head.line) == ("Head", "class", 2, 1)
@@ -63,71 +67,51 @@ def test_an_outline_has_classes_and_functions() -> None:
     assert head.forward == parameters("x", "mask=")
     assert head.bases == ("nn.Module",)
     assert (head.times_defined, head.redefined_in) == (1, ())
-    assert (attend.name, attend.kind, attend.cell, attend.forward) == (
-        "attend",
-        "function",
-        3,
-        None,
-    )
-    assert attend.parameters == (
-        Parameter("q", "positional", False),
-        Parameter("k", "positional", False),
-        Parameter("rest", "*", False),
-        Parameter("scale", "keyword", False),
-        Parameter("bias", "keyword", True),
-        Parameter("more", "**", False),
-    )
+    assert (attend.name, attend.kind, attend.cell) == ("attend", "function", 3)
+    assert attend.forward is None
+    others = ("rest", "*", False), ("scale", "keyword", False), ("bias", "keyword", True)
+    expected = (*others, ("more", "**", False))
+    assert attend.parameters == (*parameters("q", "k"), *(Parameter(*each) for each in expected))
 
 
 def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
-    found = list_definitions(
-        read_notebook(
-            "class A:\n    def __init__(self, a): pass\n    def forward(self, x): pass",
-            "class B(A): pass",
-            "class C(B):\n    def forward(self, y): pass",
-            "class A(A):\n    def __init__(self, later): pass",
-            "class D(nn.Module): pass",
-        )
+    found = outline(
+        "class A:\n    def __init__(self, a): pass\n    def forward(self, x): pass",
+        "class B(A): pass",
+        "class C(B):\n    def forward(self, y): pass",
+        "class A(A):\n    def __init__(self, later): pass",
+        "class D(nn.Module): pass",
     )
     by_name = {definition.name: definition for definition in found}
     assert by_name["B"].parameters == by_name["C"].parameters == parameters("a")
     assert by_name["B"].forward == parameters("x")
     assert by_name["C"].forward == parameters("y")
-    assert (by_name["A"].parameters, by_name["A"].forward) == (
-        parameters("later"),
-        parameters("x"),
-    )
+    assert by_name["A"].parameters == parameters("later")
+    assert by_name["A"].forward == parameters("x")
     assert (by_name["D"].parameters, by_name["D"].forward) == (None, None)
 
 
 def test_the_last_definition_is_outlined_and_the_others_counted() -> None:
     cells = ("class A: pass", "x = 1", "class A:\n    def __init__(self, n): pass", "class A: pass")
-    [found] = list_definitions(read_notebook(*cells))
+    [found] = outline(*cells)
     assert (found.cell, found.times_defined, found.redefined_in) == (4, 3, (3, 4))
     assert found.parameters is None
 
 
 def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
-    found = list_definitions(
-        read_notebook(
-            "try:\n    def f(a): pass\nexcept E:\n    def f(b): pass",
-            "if x:\n    class A: pass",
-            "def outer():\n    def inner(): pass\n    y = 1\n    class B: pass",
-            "class C:\n    def method(self): pass\n    z = 1",
-            "if __name__ == '__main__':\n    class Hidden: pass",
-        )
+    found = outline(
+        "try:\n    def f(a): pass\nexcept E:\n    def f(b): pass",
+        "if x:\n    class A: pass",
+        "def outer():\n    def inner(): pass\n    y = 1\n    class B: pass",
+        "class C:\n    def method(self): pass\n    z = 1",
+        "if __name__ == '__main__':\n    class Hidden: pass",
     )
-    assert [(d.name, d.times_defined) for d in found] == [
-        ("f", 1),
-        ("A", 1),
-        ("outer", 1),
-        ("C", 1),
-    ]
+    assert [(d.name, d.times_defined) for d in found] == [(n, 1) for n in ("f", "A", "outer", "C")]
 
 
 def test_static_methods_have_no_self() -> None:
-    source = read_notebook("class A:\n    @staticmethod\n    def forward(x): pass")
-    assert list_definitions(source)[0].forward == parameters("x")
+    [found] = outline("class A:\n    @staticmethod\n    def forward(x): pass")
+    assert found.forward == parameters("x")
 
 
 def test_a_module_is_outlined_without_cells() -> None:
@@ -136,7 +120,7 @@ def test_a_module_is_outlined_without_cells() -> None:
 
 
 def test_broken_cells_and_empty_submissions_have_empty_outlines() -> None:
-    assert list_definitions(read_notebook("class A(:")) == []
+    assert outline("class A(:") == []
     assert list_definitions(read_source(b"", "py")) == []
 
 
@@ -150,16 +134,11 @@ def test_records_are_plain_data() -> None:
 
 
 def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
-    found = list_definitions(
-        read_notebook(
-            "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
-        )
+    found = outline(
+        "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
     )
-    assert [(d.name, d.kind, d.alias_of) for d in found] == [
-        ("A", "class", None),
-        ("f", "function", None),
-        ("B", "class", "A"),
-    ]
+    told = [(d.name, d.kind, d.alias_of) for d in found]
+    assert told == [("A", "class", None), ("f", "function", None), ("B", "class", "A")]
     assert found[1].parameters == parameters("q", "k=1")
     assert found[2].parameters == parameters("n")
 
@@ -191,9 +170,7 @@ def test_what_a_method_hands_on_is_what_the_next_one_takes() -> None:
     own = found["Own"]
     assert own.forward is not None and [p.name for p in own.forward] == ["x", "mask"]
     assert own.parameters is not None
-    assert [(p.name, p.kind) for p in own.parameters] == [
-        ("width", "positional"),
-        ("heads", "keyword"),
-    ]
+    taken = [(p.name, p.kind) for p in own.parameters]
+    assert taken == [("width", "positional"), ("heads", "keyword")]
     [left] = found["Loop"].forward or ()
     assert left.kind == "*"

@@ -127,17 +127,8 @@ def test_files_side_by_side_may_be_a_class_s_and_are_not_taken(tmp_path: Path) -
 
 
 def test_a_student_s_folder_holds_all_that_is_taken(tmp_path: Path) -> None:
-    write_files(
-        tmp_path,
-        {
-            "ada/src/main.py": "",
-            "ada/__init__.py": "",
-            "ada/own.py": "",
-            "bob/answer.py": "",
-            "__init__.py": "",
-            "answer.py": "",
-        },
-    )
+    own = ("ada/src/main.py", "ada/__init__.py", "ada/own.py")
+    write_files(tmp_path, dict.fromkeys((*own, "bob/answer.py", "__init__.py", "answer.py"), ""))
     text = b"import own, bob.answer, answer, ada.own\nfrom ... import answer\nfrom ..own import x"
     found = [f for f in find_submissions([str(tmp_path)]) if f.path.name == "main.py"]
     taken = gather_siblings(found[0], text, LIMIT)
@@ -204,10 +195,8 @@ def test_sizes_are_added_up(tmp_path: Path) -> None:
 
 def test_so_many_files_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(siblings, "MAX_FILES", 2)
-    names = ["a", "b", "c"]
-    write_files(
-        tmp_path, {"main.py": f"import {', '.join(names)}"} | {f"{n}.py": "" for n in names}
-    )
+    others = dict.fromkeys(("a.py", "b.py", "c.py"), "")
+    write_files(tmp_path, {"main.py": "import a, b, c", **others})
     found = gather(tmp_path / "main.py")
     assert len(found.files) == 2
     assert found.problems == (("c.py", "is one of more than 2 files; hand in fewer"),)

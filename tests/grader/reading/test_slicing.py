@@ -22,6 +22,11 @@ def run(steps: tuple[Statement, ...]) -> dict[str, Any]:
     return namespace
 
 
+def wanted_of(source: SubmissionSource, name: str = "Wanted") -> Any:
+    """What the slice of a definition makes of its name."""
+    return run(compute_slice(source, name))[name]
+
+
 def kept(*cells: str, name: str = "Wanted") -> list[int | None]:
     """The cells of a notebook, one statement each, that `name` needs."""
     return cells_of(read_notebook(*cells), name)
@@ -58,7 +63,7 @@ def test_a_global_read_in_a_method_brings_the_chain_that_computes_it() -> None:
         "class Parallel:\n    def forward(self, x): return x",
     )
     assert cells_of(source, "Causal") == [1, 2, 3, 4, 6, 7]
-    assert run(compute_slice(source, "Causal"))["Causal"]().forward(0) == [4, 6]
+    assert wanted_of(source, "Causal")().forward(0) == [4, 6]
     assert cells_of(source, "Parallel") == [8]
 
 
@@ -174,7 +179,7 @@ def test_annotations_are_not_read_under_the_future_import() -> None:
 def test_the_last_definition_wins() -> None:
     source = read_notebook("n = 1", "def Wanted(): return 1", "n = 2", "def Wanted(): return n")
     assert cells_of(source, "Wanted") == [3, 4]
-    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 2
+    assert wanted_of(source)() == 2
 
 
 def test_a_global_read_later_has_its_last_value() -> None:
@@ -187,7 +192,7 @@ def test_base_is_the_class_bound_at_definition_time() -> None:
         "class A: value = 1", "class Wanted(A): pass", "class A: value = 2", "class C(A): pass"
     )
     assert cells_of(source, "Wanted") == [1, 2]
-    assert run(compute_slice(source, "Wanted"))["Wanted"].value == 1
+    assert wanted_of(source).value == 1
     assert cells_of(source, "C") == [3, 4]
 
 
@@ -196,7 +201,7 @@ def test_changing_a_base_afterwards_changes_the_class() -> None:
         "class A: value = 1", "class Wanted(A): pass", "A.value = 2", "A = 3", "A.value = 4"
     )
     assert cells_of(source, "Wanted") == [1, 2, 3]
-    assert run(compute_slice(source, "Wanted"))["Wanted"].value == 2
+    assert wanted_of(source).value == 2
 
 
 def test_redefining_from_itself_needs_the_earlier_one() -> None:
@@ -209,21 +214,15 @@ def test_early_call_needs_the_globals_bound_at_that_time() -> None:
     source = read_notebook(
         "n = 1", "def helper(): return n", "early = helper()", "n = 2", "Wanted = lambda: early"
     )
-    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 1
-    source = read_notebook("n = 1", "Wanted = list(map(lambda x: x * n, [1]))", "n = 2")
-    assert run(compute_slice(source, "Wanted"))["Wanted"] == [1]
+    assert wanted_of(source)() == 1
+    assert wanted_of(read_notebook("n = 1", "Wanted = [*map(lambda x: x * n, [1])]", "n = 2")) == [
+        1
+    ]
 
 
 def test_function_that_outlives_its_name_reads_final_globals() -> None:
-    source = read_notebook(
-        "n = 1",
-        "def old(): return n",
-        "def make(): return old",
-        "Wanted = make()",
-        "def old(): return 0",
-        "n = 2",
-    )
-    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 2
+    made = ("n = 1", "def old(): return n", "def make(): return old", "Wanted = make()")
+    assert wanted_of(read_notebook(*made, "def old(): return 0", "n = 2"))() == 2
 
 
 def test_a_name_bound_on_some_paths_only_keeps_its_earlier_value() -> None:
@@ -239,7 +238,7 @@ def test_a_name_bound_on_some_paths_only_keeps_its_earlier_value() -> None:
 def test_deletions_are_kept() -> None:
     source = read_notebook("x = 1", "del x", "def Wanted(): return x")
     with pytest.raises(NameError):
-        run(compute_slice(source, "Wanted"))["Wanted"]()
+        wanted_of(source)()
     assert kept("d = {1: 2}", "del d[1]", "Wanted = d") == [1, 2, 3]
 
 
@@ -298,7 +297,7 @@ def test_a_call_of_a_function_that_sets_a_global_counts_as_binding_it() -> None:
     cells = ("def setup():\n global n\n n = 3", "def main(): setup()", "main()", "print(1)")
     source = read_notebook(*cells, "def Wanted(): return n")
     assert cells_of(source, "Wanted") == [1, 2, 3, 5]
-    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 3
+    assert wanted_of(source)() == 3
 
 
 def test_the_other_branch_of_the_main_guard_is_kept() -> None:
@@ -335,7 +334,7 @@ def test_deep_code_is_sliced() -> None:
 
 def test_lines_of_a_traceback_are_those_of_the_cell() -> None:
     source = read_notebook("x = 0", "# one\n\ndef Wanted(y):\n    # four\n    return y / x")
-    wanted = run(compute_slice(source, "Wanted"))["Wanted"]
+    wanted = wanted_of(source)
     with pytest.raises(ZeroDivisionError) as caught:
         wanted(1)
     assert locate_error(caught.value) == (2, 5)
@@ -346,7 +345,7 @@ def test_lines_of_a_traceback_are_those_of_the_cell() -> None:
 def test_the_innermost_frame_of_the_submission_counts() -> None:
     source = read_notebook("def inner(x): return sorted(x)", "def Wanted(x):\n    return inner(x)")
     with pytest.raises(TypeError) as caught:
-        run(compute_slice(source, "Wanted"))["Wanted"](3)
+        wanted_of(source)(3)
     assert locate_error(caught.value) == (1, 1)
 
 
@@ -383,9 +382,9 @@ def test_code_is_compiled_under_the_name_of_its_cell() -> None:
 def test_future_imports_keep_their_effect_and_nothing_is_inherited() -> None:
     wanted = "def Wanted(x: undefined): return x"
     future = read_notebook("from __future__ import annotations", wanted)
-    assert run(compute_slice(future, "Wanted"))["Wanted"](3) == 3
+    assert wanted_of(future)(3) == 3
     with pytest.raises(NameError):
-        run(compute_slice(read_notebook(wanted, "from __future__ import annotations"), "Wanted"))
+        wanted_of(read_notebook(wanted, "from __future__ import annotations"))
 
 
 def test_decorated_definitions_are_placed_at_their_name() -> None:

@@ -11,16 +11,16 @@ from tests.notebooks import read_notebook
 IMPORTS = "import torch\nfrom torch import nn"
 
 
-def said(*cells: str, name: str = "Wanted") -> list[str]:
-    return [remark.message for remark in find_warnings(read_notebook(IMPORTS, *cells), name)]
-
-
 def found(*cells: str) -> tuple[CodeWarning, ...]:
     return find_warnings(read_notebook(IMPORTS, *cells), "Wanted")
 
 
+def said(*cells: str) -> list[str]:
+    return [remark.message for remark in found(*cells)]
+
+
 def kinds(*cells: str) -> list[str]:
-    return [remark.kind for remark in find_warnings(read_notebook(IMPORTS, *cells), "Wanted")]
+    return [remark.kind for remark in found(*cells)]
 
 
 # -------------------------------------------------------------------------- in general
@@ -39,10 +39,7 @@ def test_clean_definition_gets_no_warning() -> None:
         "        return self.W(x) * self.v"
     )
     assert said("d_in, d_out = 3, 2\nx = torch.ones(2, 3)\nbias = True", wanted) == []
-
-
-def test_undefined_names_get_no_warning() -> None:
-    assert said("x = 1") == []
+    assert said("x = 1") == [], "nor does a name that nothing defines"
 
 
 def test_every_used_variable_gets_one_warning_in_order() -> None:
@@ -71,15 +68,11 @@ def test_reading_a_notebook_variable_is_named_with_both_places() -> None:
     source = read_notebook(
         "masked = compute()", "class Wanted:\n    def forward(self, x):\n        return masked @ x"
     )
-    assert find_warnings(source, "Wanted") == (
-        CodeWarning(
-            "notebook_variable",
-            "`forward` of `Wanted` reads the notebook variable `masked` (set in cell 1); "
-            "a class should use its own arguments and attributes",
-            2,
-            3,
-        ),
+    told = (
+        "`forward` of `Wanted` reads the notebook variable `masked` (set in cell 1); "
+        "a class should use its own arguments and attributes"
     )
+    assert find_warnings(source, "Wanted") == (CodeWarning("notebook_variable", told, 2, 3),)
 
 
 def test_functions_and_modules_are_named_as_such() -> None:
@@ -94,9 +87,8 @@ def test_functions_and_modules_are_named_as_such() -> None:
 
 def test_constants_are_mentioned_without_advice() -> None:
     reads = "class Wanted:\n    def forward(self, x): return x * SCALE"
-    assert said("SCALE = 2.5", reads) == [
-        "`forward` of `Wanted` reads the notebook variable `SCALE` (set in cell 2)"
-    ]
+    told = "`forward` of `Wanted` reads the notebook variable `SCALE` (set in cell 2)"
+    assert said("SCALE = 2.5", reads) == [told]
     for cells in (("SCALE = f()",), ("SCALE = 1", "SCALE = 2"), ("SCALE = [1]", "SCALE[0] = 2")):
         assert "should use its own" in said(*cells, reads)[0]
 
@@ -173,14 +165,8 @@ def test_printing_in_forward_is_counted_where_it_starts() -> None:
         "class Wanted:\n    def __init__(self): print('once')\n"
         "    def forward(self, x):\n        y = x\n        print(y)\n        print(x)\n"
     )
-    assert find_warnings(read_notebook(wanted), "Wanted") == (
-        CodeWarning(
-            "prints",
-            "`forward` of `Wanted` calls print 2 times; its answer is what it returns",
-            1,
-            5,
-        ),
-    )
+    told = "`forward` of `Wanted` calls print 2 times; its answer is what it returns"
+    assert find_warnings(read_notebook(wanted), "Wanted") == (CodeWarning("prints", told, 1, 5),)
 
 
 @pytest.mark.parametrize(
@@ -257,10 +243,8 @@ def test_the_position_is_that_of_the_one_in_force() -> None:
 
 def test_a_base_is_what_it_was_when_its_class_was_defined() -> None:
     [warning] = found("class A: pass", "class Wanted(A): pass", "class A: x = 1")
-    assert (
-        warning.message == "`A` is defined in cells 2 and 4; the one before `Wanted` counts there"
-    )
-    assert (warning.cell, warning.line) == (2, 1)
+    told = "`A` is defined in cells 2 and 4; the one before `Wanted` counts there"
+    assert (warning.message, warning.cell, warning.line) == (told, 2, 1)
 
 
 def test_a_second_definition_in_a_broken_cell_is_named() -> None:
@@ -276,12 +260,10 @@ def test_a_second_definition_in_a_broken_cell_is_named() -> None:
 def test_a_second_definition_is_named_with_its_cells() -> None:
     wanted = "class Wanted: pass"
     assert said(wanted, wanted) == ["`Wanted` is defined in cells 2 and 3; the last one counts"]
-    assert said(wanted, wanted, wanted) == [
-        "`Wanted` is defined in cells 2, 3 and 4; the last one counts"
-    ]
-    assert said(f"{wanted}\n{wanted}") == [
-        "`Wanted` is defined in cell 2 line 1 and cell 2 line 2; the last one counts"
-    ]
+    told = "`Wanted` is defined in cells 2, 3 and 4; the last one counts"
+    assert said(wanted, wanted, wanted) == [told]
+    told = "`Wanted` is defined in cell 2 line 1 and cell 2 line 2; the last one counts"
+    assert said(f"{wanted}\n{wanted}") == [told]
     [remark] = find_warnings(read_source(f"{wanted}\n{wanted}".encode(), "py"), "Wanted")
     assert remark.message == "`Wanted` is defined on lines 1 and 2; the last one counts"
     assert remark.line == 2
@@ -353,15 +335,11 @@ def module(line: str) -> str:
 )
 def test_a_tensor_as_a_plain_attribute_is_named(line: str) -> None:
     source = read_notebook(IMPORTS, "from torch import randn", module(line))
-    assert find_warnings(source, "Wanted") == (
-        CodeWarning(
-            "unregistered",
-            "`self.w` of `Wanted` is a plain tensor: "
-            "optimizers, state_dict and .to(device) do not see it",
-            3,
-            3,
-        ),
+    told = (
+        "`self.w` of `Wanted` is a plain tensor: "
+        "optimizers, state_dict and .to(device) do not see it"
     )
+    assert find_warnings(source, "Wanted") == (CodeWarning("unregistered", told, 3, 3),)
 
 
 @pytest.mark.parametrize(
@@ -391,20 +369,16 @@ def test_registered_tensors_and_other_values_get_no_warning(line: str) -> None:
 
 
 def test_torch_may_have_another_name_and_a_plain_class_may_hold_tensors() -> None:
-    line = "self.w = t.ones(3)"
-    assert [
-        r.kind for r in find_warnings(read_notebook("import torch as t", module(line)), "Wanted")
-    ] == ["unregistered"]
+    source = read_notebook("import torch as t", module("self.w = t.ones(3)"))
+    assert [remark.kind for remark in find_warnings(source, "Wanted")] == ["unregistered"]
     assert kinds("class Wanted:\n    def __init__(self): self.w = torch.ones(3)") == []
 
 
 def test_what_counts_is_decided_by_the_order_of_the_cells_and_not_by_their_numbers() -> None:
     def read(*counts: int) -> list[str]:
         texts = "class Wanted: pass", "def f(:\nclass Wanted: pass"
-        cells = [
-            {"cell_type": "code", "source": text, "execution_count": n}
-            for text, n in zip(texts, counts, strict=True)
-        ]
+        numbered = zip(texts, counts, strict=True)
+        cells = [{"cell_type": "code", "source": t, "execution_count": n} for t, n in numbered]
         source = read_source(json.dumps({"cells": cells}).encode(), "ipynb")
         return [each.message for each in find_warnings(source, "Wanted")]
 
