@@ -1,6 +1,5 @@
 """A solution becomes an exercise that is certified; a wrong one is refused, and nothing written."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 from tests.commands import Command, Ran, one_line
+from tests.notebooks import write_notebook
 
 HERE = Path(__file__).parent
 SOLUTIONS = sorted(path.stem for path in (HERE / "solutions").glob("*.py"))
@@ -115,12 +115,8 @@ def test_a_right_solution_is_certified(
 
 def test_the_report_says_what_is_certified(authored: Authored) -> None:
     text = page.render_authored(authored)
-    assert re.search(
-        r"^certified: \d+ wrong answers caught, \d+ kinds of mistakes named, none of \d+ right "
-        r"variants accused$",
-        text,
-        re.M,
-    )
+    caught = r"\d+ wrong answers caught, \d+ kinds of mistakes named"
+    assert re.search(rf"^certified: {caught}, none of \d+ right variants accused$", text, re.M)
     assert "decided: the weights may start from any numbers" in text
     assert f"headcheck grade CLASS_FOLDER --exercise {authored.folder}" in text
     recognised = page.render_recognised(authored.recognised)
@@ -244,17 +240,15 @@ FORWARD = (
 
 
 def test_what_is_no_attention_is_refused_with_what_was_tried(headcheck: Command) -> None:
-    Path("own.py").write_text(
-        FORWARD.format(name="Gate", body="return self.one(x) * self.gate(x).sin()")
-    )
+    body = "return self.one(x) * self.gate(x).sin()"
+    Path("own.py").write_text(FORWARD.format(name="Gate", body=body))
     said = one_line(headcheck("author", "own.py"))
     assert said.startswith("own.py: no class here is an attention that headcheck knows")
     assert "Tried: `Gate`: " in said and "See docs/own-course.md" in said
 
 
 def test_a_class_without_weights_is_refused(headcheck: Command) -> None:
-    text = "from torch import nn\nclass Twice(nn.Module):\n    def forward(self, x): return 2 * x\n"
-    Path("own.py").write_text(text)
+    Path("own.py").write_text(FORWARD.format(name="Twice", body="return 2 * x"))
     ran = headcheck("author", "own.py")
     assert ran.code == 2
     assert "`Twice` has no weights" in ran.err or "no class here is" in ran.err
@@ -275,9 +269,8 @@ def test_several_classes_need_a_name(headcheck: Command) -> None:
 def test_a_missing_class_is_reported(headcheck: Command) -> None:
     Path("own.py").write_text((HERE / OWN).read_text())
     said = one_line(headcheck("author", "own.py", "--class", "MHAA"))
-    assert said == (
-        "own.py: there is no class `MHAA` with a `forward`; there are `MHA`; name one with --class"
-    )
+    there = "there are `MHA`; name one with --class"
+    assert said == f"own.py: there is no class `MHAA` with a `forward`; {there}"
     Path("none.py").write_text("x = 1\n")
     said = one_line(headcheck("author", "none.py"))
     assert said == "none.py: there is no class with a `forward`; it has none at all"
@@ -318,11 +311,8 @@ def test_a_file_that_is_none_is_reported(headcheck: Command) -> None:
 def test_a_notebook_is_a_solution(server: ServerHandle, tmp_path: Path) -> None:
     """It is read as submissions are; here a wrong one, which is refused sooner."""
     source = write_wrong("next_token_visible", tmp_path).read_text()
-    cells = [
-        {"cell_type": "code", "source": part, "metadata": {}, "outputs": []}
-        for part in ("%matplotlib inline\nprint('a plot')", source)
-    ]
-    (tmp_path / "own.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    notebook = write_notebook("%matplotlib inline\nprint('a plot')", source)
+    (tmp_path / "own.ipynb").write_bytes(notebook)
     with pytest.raises(WrongSolution) as refused:
         make(server, tmp_path / "own.ipynb", tmp_path / "own")
     assert [each.name for each in refused.value.record.diagnosis] == ["next_token_visible"]
