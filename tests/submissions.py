@@ -8,6 +8,7 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, find_answer
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
@@ -22,8 +23,12 @@ def execute(*sources: str) -> dict[str, Any]:
     return vars(module)
 
 
+def load_source(source: str, contract: Contract) -> Harness:
+    return Harness(make_subject(execute(source)), contract)
+
+
 def load(answer: Answer, exercise: Exercise) -> Harness:
-    return Harness(make_subject(execute(answer.source)), exercise.contract)
+    return load_source(answer.source, exercise.contract)
 
 
 def holds(prop: Property, exercise: Exercise, name: str) -> bool:

@@ -5,15 +5,15 @@ that vary, as in training.
 """
 
 import shutil
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome
 from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
@@ -22,6 +22,7 @@ from headcheck.properties.families.masking import the_future_is_invisible
 from headcheck.properties.families.training import training_gives_the_equation_of_what_it_kept
 from headcheck.properties.families.values import it_equals_the_equation
 from tests.library.real_bugs import Bug, find_edited, list_bugs
+from tests.submissions import execute
 
 pytestmark = [
     pytest.mark.deep,  # it compiles for a minute
@@ -39,10 +40,8 @@ COMPILED = (
 BUGS = tuple(bug for bug in list_bugs() if bug.road == "compiled")
 
 
-def load_class(exercise: Exercise, source: str) -> type[nn.Module]:
-    namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(source, namespace)
-    loaded: type[nn.Module] = namespace[exercise.contract.name]
+def load_class(source: str, contract: Contract) -> type[nn.Module]:
+    loaded: type[nn.Module] = execute(source)[contract.name]
     return loaded
 
 
@@ -59,7 +58,7 @@ def compile_class(plain: type[nn.Module]) -> type[nn.Module]:
 @pytest.mark.parametrize("slug", ["multi_head_attention", "fused_causal_self_attention"])
 def test_compiled_attention_is_the_same(slug: str) -> None:
     exercise = BY_SLUG[slug]
-    made = compile_class(load_class(exercise, exercise.solution))
+    made = compile_class(load_class(exercise.solution, exercise.contract))
     suite = PropertySuite({exercise.contract.name: made}, exercise.contract, CASES)
     for prop in COMPILED:
         if prop in exercise.properties:
@@ -72,9 +71,7 @@ def test_compiled_attention_is_the_same(slug: str) -> None:
 def test_a_fault_of_compiled_code_alone_is_found(bug: Bug) -> None:
     """Where the compiler runs, these modules are wrong; eagerly they are right."""
     edited = find_edited(bug.answer)
-    namespace: dict[str, Any] = {"__name__": "answer"}
-    exec(edited.wrong, namespace)
-    plain = namespace[edited.contract.name]
+    plain = load_class(edited.wrong, edited.contract)
     prop = next(each for each in COMPILED if each.name == bug.property)
     for made, fails in ((plain, False), (compile_class(plain), True)):
         suite = PropertySuite({edited.contract.name: made}, edited.contract, CASES)

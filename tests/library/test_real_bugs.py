@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, list_properties
 from headcheck.properties import families
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict, check_in_order
 from headcheck.properties.violations.violation import Status
 from tests.library.real_bugs import (
@@ -23,17 +21,12 @@ from tests.library.real_bugs import (
     list_faults,
     render_page,
 )
+from tests.submissions import execute, load_source
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
 pytestmark = pytest.mark.filterwarnings("ignore")
 BUGS = tuple(bug for bug in list_bugs() if bug.road != "compiled")
 """those of compiled code take a compiler: see test_compiled.py"""
-
-
-def load(source: str) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "answer"}
-    exec(compile(source, "answer", "exec"), namespace)
-    return namespace
 
 
 def list_required(prop: Property) -> Iterator[Property]:
@@ -51,7 +44,7 @@ def find_failures_in_a_grade(source: str, contract: Contract, wanted: Property) 
         for prop in families.select_for_contract(contract)
         if prop in before
     }
-    harness = Harness(make_subject(load(source)), contract)
+    harness = load_source(source, contract)
 
     def check(prop: Property, chosen: Any) -> Verdict:
         return find_first_failure(prop, harness, chosen)
@@ -63,7 +56,7 @@ def find_failures_in_a_grade(source: str, contract: Contract, wanted: Property) 
 
 def find_failures_of_the_plugin(source: str, contract: Contract, wanted: Property) -> set[str]:
     """The same by the pytest plugin, whose outcome of a property asks for what it requires."""
-    suite = PropertySuite(load(source), contract)
+    suite = PropertySuite(execute(source), contract)
     before = {*list_required(wanted), wanted}
     return {
         variant.prop.name
@@ -98,7 +91,7 @@ BASES = {find_edited(name).base: name for name in list_faults()}
 @pytest.mark.parametrize("name", BASES.values(), ids=BASES)
 def test_what_is_edited_keeps_every_property(name: str) -> None:
     edited = find_edited(name)
-    suite = PropertySuite(load(edited.right), edited.contract)
+    suite = PropertySuite(execute(edited.right), edited.contract)
     outcomes = ((each, suite.get_outcome(each)) for each in suite.list_variants(["cpu"]))
     assert {each.name for each, outcome in outcomes if outcome.failure} == set()
 

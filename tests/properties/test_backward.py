@@ -1,6 +1,5 @@
 """Backwards that are written by hand: each claim accuses what breaks it, each mistake is named."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -41,6 +40,7 @@ from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from headcheck.reference import causal_lower_right_mask
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["flash_attention"]
 CONTRACT = EXERCISE.contract
@@ -56,8 +56,7 @@ RIGHT = [each.name for each in list_answers(EXERCISE, "right")]
 
 
 def make_harness(name: str) -> Harness:
-    namespace: dict[str, object] = {"__name__": "answer"}
-    exec(compile(find_answer(EXERCISE, name).source, "answer.py", "exec"), namespace)
+    namespace = execute(find_answer(EXERCISE, name).source)
     return Harness(make_subject({CONTRACT.name: namespace[CONTRACT.name]}), CONTRACT)
 
 
@@ -105,13 +104,12 @@ def test_each_claim_accuses_what_breaks_it(name: str, broken: set[Property]) -> 
 
 
 def test_blocks_of_one_size_alone_break_that_claim() -> None:
-    right = find_answer(EXERCISE, "rows_outside").source
-    namespace: dict[str, Callable[..., Tensor]] = {}
-    exec(compile(right, "answer.py", "exec"), namespace)
+    namespace = execute(find_answer(EXERCISE, "rows_outside").source)
 
     def attend(q: Tensor, k: Tensor, v: Tensor, size: int, causal: bool = False) -> Tensor:
         cut = v if size < v.shape[2] else v.detach()
-        return namespace[CONTRACT.name](q, k, cut, size, causal)
+        output: Tensor = namespace[CONTRACT.name](q, k, cut, size, causal)
+        return output
 
     harness = Harness(make_subject({CONTRACT.name: attend}), CONTRACT)
     case = CONTRACT.fit(Case(tokens=6, heads=2, head_dim=3, block=3))

@@ -12,6 +12,7 @@ from headcheck.properties.families.values import evaluation_ignores_a_rate_in_th
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["causal_self_attention"]
 OWN = {"n_embd": ("dims", "d_out"), "n_head": ("pieces", "heads")}
@@ -28,17 +29,13 @@ def fails(when: str, *more: Argument) -> bool:
     source = solution.replace("config.block_size", "config.longest")
     for name, (own, _) in OWN.items():
         source = source.replace(f"config.{name}", f"config.{own}")
-    rate = (
-        "self.n_embd = ",
-        "self.rate = getattr(config, 'attn_pdrop', 0.0)\n        self.n_embd = ",
+    rate = "self.rate = getattr(config, 'attn_pdrop', 0.0)\n        "
+    source = source.replace("self.n_embd = ", f"{rate}self.n_embd = ").replace(
+        DROPPED[0], DROPPED[1].format(when=when)
     )
-    source = source.replace(*rate).replace(DROPPED[0], DROPPED[1].format(when=when))
-    contract = replace(
-        EXERCISE.contract, arguments=(Argument("config", "config", fields=(*fields, *more)),)
-    )
-    namespace: dict[str, type] = {}
-    exec(source, namespace)
-    subject = make_subject({contract.name: namespace[contract.name]})
+    argument = Argument("config", "config", fields=(*fields, *more))
+    contract = replace(EXERCISE.contract, arguments=(argument,))
+    subject = make_subject({contract.name: execute(source)[contract.name]})
     claim = evaluation_ignores_a_rate_in_the_config
     case = contract.fit(Case(tokens=3, heads=2, head_dim=2))
     verdict = find_first_failure(claim, Harness(subject, contract), [case])

@@ -16,6 +16,8 @@ from headcheck.properties.contracts.contract import Argument, Capability, Contra
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Violation, ViolationKind
+from headcheck.reference import Parameters
+from tests.submissions import execute
 
 SMALL = sorted(exercise.slug for exercise in ALL if exercise.contract.sizes is None)
 STORED = [slug for slug in SMALL if BY_SLUG[slug].contract.mappings]
@@ -27,6 +29,12 @@ def contract_of(slug: str) -> Contract:
     return BY_SLUG[slug].contract
 
 
+def store(contract: Contract, case: Case) -> tuple[Parameters, dict[str, Tensor]]:
+    """The parameters of a case, and what a module holds of them."""
+    drawn = make_parameters(case, contract)
+    return drawn, dict(contract.to_stored(drawn, case))
+
+
 # ---------------------------------------------------------------- stored and canonical
 
 
@@ -35,10 +43,9 @@ def contract_of(slug: str) -> Contract:
 def test_canonical_undoes_stored(slug: str, data: st.DataObject) -> None:
     contract = contract_of(slug)
     case = data.draw(cases(contract))
-    parameters = dict(make_parameters(case, contract).items())
-    kept = contract.to_stored(make_parameters(case, contract), case)
+    drawn, kept = store(contract, case)
+    parameters, found = dict(drawn.items()), contract.to_canonical(kept, case)
     held = {name for slot in contract.mappings for name in slot.holds}
-    found = contract.to_canonical(dict(kept), case)
     assert set(found) == held & set(parameters)
     assert all(torch.equal(found[name], parameters[name]) for name in found)
 
@@ -63,25 +70,22 @@ def test_stored_undoes_canonical(slug: str, data: st.DataObject) -> None:
 def test_every_element_is_stored_exactly_once(slug: str) -> None:
     contract = contract_of(slug)
     case = contract.fit(replace(CASE, bias=True))
-    shapes = make_parameters(case, contract)
+    drawn = make_parameters(case, contract)
     held = {name for slot in contract.mappings for name in slot.holds}
-    sizes = [tensor.numel() for name, tensor in shapes.items() if name in held]
+    named = [(name, tensor) for name, tensor in drawn.items() if name in held]
+    sizes = [tensor.numel() for _, tensor in named]
     numbers = torch.arange(sum(sizes), dtype=torch.float64)
-    named = [(name, tensor) for name, tensor in shapes.items() if name in held]
     filled = {
         name: piece.reshape(tensor.shape)
         for (name, tensor), piece in zip(named, numbers.split(sizes), strict=True)
     }
-    kept = contract.to_stored(replace(make_parameters(case, contract), **filled), case)
+    kept = contract.to_stored(replace(drawn, **filled), case)
     assert torch.equal(torch.cat([tensor.flatten() for _, tensor in kept]).sort().values, numbers)
 
 
 def test_separate_layers_are_stored_as_they_are() -> None:
     contract, case = contract_of("multi_head_attention"), replace(CASE, bias=True)
-    p, kept = (
-        make_parameters(case, contract),
-        dict(contract.to_stored(make_parameters(case, contract), case)),
-    )
+    p, kept = store(contract, case)
     assert list(kept) == [
         *("W_query.weight", "W_query.bias", "W_key.weight", "W_key.bias"),
         *("W_value.weight", "W_value.bias", "out_proj.weight", "out_proj.bias"),
@@ -92,19 +96,16 @@ def test_separate_layers_are_stored_as_they_are() -> None:
 def test_raw_parameters_are_transposed() -> None:
     contract = contract_of("self_attention_v1")
     case = contract.fit(CASE)
-    p = make_parameters(case, contract)
-    kept = dict(contract.to_stored(p, case))
+    p, kept = store(contract, case)
     assert torch.equal(kept["W_query"], p.W_q.T)
-    assert contract.get_parameter_shapes(case) == {
-        f"W_{n}": (5, 3) for n in ("query", "key", "value")
-    }
+    names = ("W_query", "W_key", "W_value")
+    assert contract.get_parameter_shapes(case) == dict.fromkeys(names, (5, 3))
 
 
 def test_a_fused_layer_holds_queries_then_keys_then_values() -> None:
     contract = contract_of("causal_self_attention")
     case = contract.fit(CASE)
-    p = make_parameters(case, contract)
-    kept = dict(contract.to_stored(p, case))
+    p, kept = store(contract, case)
     assert torch.equal(kept["c_attn.weight"], torch.cat([p.W_q, p.W_k, p.W_v]))
     assert p.b_q is not None and p.b_k is not None and p.b_v is not None
     assert torch.equal(kept["c_attn.bias"], torch.cat([p.b_q, p.b_k, p.b_v]))
@@ -112,8 +113,7 @@ def test_a_fused_layer_holds_queries_then_keys_then_values() -> None:
 
 def test_each_head_of_a_wrapper_holds_its_own_rows() -> None:
     contract = contract_of("multi_head_wrapper")
-    p = make_parameters(CASE, contract)
-    kept = dict(contract.to_stored(p, CASE))
+    p, kept = store(contract, CASE)
     assert torch.equal(kept["heads.0.W_value.weight"], p.W_v[:3])
     assert torch.equal(kept["heads.1.W_value.weight"], p.W_v[3:])
     assert len(kept) == 6
@@ -129,18 +129,15 @@ def test_a_bias_that_the_case_lacks_is_not_stored() -> None:
 def test_paths_say_the_shapes_of_what_is_stored() -> None:
     for exercise in ALL:
         case = exercise.contract.fit(CASE)
-        kept = exercise.contract.to_stored(make_parameters(case, exercise.contract), case)
-        shapes = {path: tuple(tensor.shape) for path, tensor in kept}
+        _, kept = store(exercise.contract, case)
+        shapes = {path: tuple(tensor.shape) for path, tensor in kept.items()}
         assert exercise.contract.get_parameter_shapes(case) == shapes, exercise.slug
 
 
 def test_canonical_carries_gradients_over() -> None:
     contract = contract_of("causal_self_attention")
     case = contract.fit(CASE)
-    kept = {
-        path: t.requires_grad_()
-        for path, t in contract.to_stored(make_parameters(case, contract), case)
-    }
+    kept = {path: t.requires_grad_() for path, t in store(contract, case)[1].items()}
     contract.to_canonical(kept, case)["W_k"].sum().backward()
     grad = kept["c_attn.weight"].grad
     assert grad is not None
@@ -151,24 +148,19 @@ def test_canonical_carries_gradients_over() -> None:
 
 @pytest.mark.parametrize(
     ("change", "got"),
-    [
-        ({}, "nothing"),
-        ({"W_key.weight": torch.zeros(6, 4)}, "shape (6, 4)"),
-    ],
+    [({}, "nothing"), ({"W_key.weight": torch.zeros(6, 4)}, "shape (6, 4)")],
 )
 def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
     change: dict[str, Tensor], got: str
 ) -> None:
     contract = contract_of("multi_head_attention")
-    kept = dict(contract.to_stored(make_parameters(CASE, contract), CASE))
+    _, kept = store(contract, CASE)
     del kept["W_key.weight"]
     with pytest.raises(Violation) as caught:
         contract.to_canonical({**kept, **change}, CASE)
     v = caught.value
-    assert (v.kind, v.expected, v.got, v.where) == (
-        *(ViolationKind.SHAPE, "shape (6, 5)"),
-        *(got, "`W_key.weight`"),
-    )
+    assert (v.kind, v.where) == (ViolationKind.SHAPE, "`W_key.weight`")
+    assert (v.expected, v.got) == ("shape (6, 5)", got)
 
 
 # ---------------------------------------------------------------------------- exchanged
@@ -192,8 +184,8 @@ def test_exchanging_moves_queries_and_keys_and_nothing_else() -> None:
     contract, case = contract_of("multi_head_attention"), replace(CASE, bias=True)
     other = contract.swap_query_and_key()
     assert other is not None
-    p = make_parameters(case, contract)
-    kept, moved = dict(contract.to_stored(p, case)), dict(other.to_stored(p, case))
+    p, kept = store(contract, case)
+    moved = dict(other.to_stored(p, case))
     for part in ("weight", "bias"):
         assert torch.equal(moved[f"W_query.{part}"], kept[f"W_key.{part}"])
         assert torch.equal(moved[f"W_key.{part}"], kept[f"W_query.{part}"])
@@ -256,11 +248,8 @@ def test_a_builder_of_a_fixed_size_takes_nothing() -> None:
 def test_solutions_take_the_arguments_by_these_names(slug: str) -> None:
     exercise = BY_SLUG[slug]
     contract = exercise.contract
-    namespace: dict[str, object] = {"__name__": "solution"}
-    exec(compile(exercise.solution, slug, "exec"), namespace)
     if contract.entry in (Entry.CLASS, Entry.BUILDER):
-        wanted = namespace[contract.name]
-        assert callable(wanted)
+        wanted = execute(exercise.solution)[contract.name]
         case = contract.fit(replace(CASE, bias=True))
         bound = inspect.signature(wanted).bind(**contract.build_arguments(case))
         assert list(bound.arguments) == list(contract.build_arguments(case))
@@ -272,9 +261,8 @@ def test_solutions_take_the_arguments_by_these_names(slug: str) -> None:
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
 def test_capabilities_do_not_contradict_each_other(slug: str) -> None:
     contract = contract_of(slug)
-    assert contract.has(Capability.CAUSAL) + contract.has(Capability.FULL) == contract.has(
-        Capability.ATTENTION
-    )
+    kinds = contract.has(Capability.CAUSAL) + contract.has(Capability.FULL)
+    assert kinds == contract.has(Capability.ATTENTION)
     for option, of in (
         (Capability.BIAS_OPTION, Capability.BIAS),
         (Capability.OUTPUT_BIAS, Capability.OUTPUT_PROJECTION),

@@ -4,14 +4,12 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from headcheck.exercises import ALL as EXERCISES
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import list_answers
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability, Contract
@@ -23,7 +21,7 @@ from headcheck.properties.violations.violation import SubmissionFailed, Violatio
 from tests.golden import texts
 from tests.kinds.bank import KINDS
 from tests.library import real_bugs
-from tests.submissions import execute
+from tests.submissions import load_source
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -179,37 +177,26 @@ ECHOES = {prop.name for prop in ALL if prop.redundant_because}
 # ---------------------------------------------------------------------------------- judging
 
 
-def solution_of(slug: str) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(compile(FOLDERS[slug].solution, slug, "exec"), namespace)
-    return namespace
-
-
-def from_bank(slug: str, name: str) -> dict[str, Any]:
+def from_bank(slug: str, name: str) -> Harness:
     there = {answer.name: answer.source for answer in list_answers(FOLDERS[slug], "wrong")}
     assert name in there, f"{slug}/{name} is gone: name another witness in LATER"
-    return execute(there[name])
+    return load_source(there[name], FOLDERS[slug].contract)
 
 
 def witness(label: str) -> tuple[Harness, Harness]:
-    """A wrong answer, and a right one to what it answers."""
+    """A wrong answer, and a right one to what it answers. What is loaded last can be pickled."""
     if "/" in label:
         slug, name = label.split("/")
-        return bench_of(slug, from_bank(slug, name)), solved(slug)
+        right = solved(slug)
+        return from_bank(slug, name), right
     edited = real_bugs.find_edited(label)
-    wrong, right = ({"__name__": "answer"} for _ in range(2))
-    exec(compile(edited.wrong, label, "exec"), wrong)
-    exec(compile(edited.right, label, "exec"), right)
-    return tuple(Harness(make_subject(each), edited.contract) for each in (wrong, right))  # type: ignore[return-value]
-
-
-def bench_of(slug: str, namespace: dict[str, Any]) -> Harness:
-    return Harness(make_subject(namespace), FOLDERS[slug].contract)
+    right = load_source(edited.right, edited.contract)
+    return load_source(edited.wrong, edited.contract), right
 
 
 @functools.cache
 def solved(slug: str) -> Harness:
-    return bench_of(slug, solution_of(slug))
+    return load_source(FOLDERS[slug].solution, FOLDERS[slug].contract)
 
 
 @functools.cache

@@ -1,14 +1,12 @@
 """What is hidden twice: a causal contract with a mask of padding, and queries that see nothing."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 
 from headcheck.exercises.contract_file import load_contract
 from headcheck.grader.batch.recording import Recorder
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import make_mask
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
@@ -24,40 +22,31 @@ from headcheck.properties.families.hidden import (
     not_even_nan_counts_where_it_is_hidden,
 )
 from headcheck.properties.families.padding import padding_may_stand_on_either_side
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.call_form import EmptyRow
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.violations.violation import Status
 from tests.library.real_bugs import ADAPTERS, ROOT
+from tests.submissions import load_source
 
 PATH = ROOT / ADAPTERS / "padded_decoder"
 CONTRACT = load_contract(PATH.with_suffix(".toml"))
 SOURCE = PATH.with_suffix(".py").read_text(encoding="utf-8")
-PLACELESS = replace(
-    CONTRACT,
-    positions=Positions.NONE,
-    capabilities=CONTRACT.capabilities - {Capability.POSITIONS},
-)
+WITHOUT = CONTRACT.capabilities - {Capability.POSITIONS}
+PLACELESS = replace(CONTRACT, positions=Positions.NONE, capabilities=WITHOUT)
 CASE = Case(batch=3, tokens=6, context_length=6, mask_form=MaskForm.BATCH_ONE_ONE_KEY)
 
 
 def judge(prop: Property, source: str, contract: Contract = CONTRACT) -> Status:
-    namespace: dict[str, Any] = {"__name__": "module"}
-    exec(source, namespace)
     cases = prop.select_cases(contract, generate_case_set(contract))
-    return find_first_failure(prop, Harness(make_subject(namespace), contract), cases).status
+    return find_first_failure(prop, load_source(source, contract), cases).status
 
 
 def test_padding_and_later_tokens_are_hidden_together() -> None:
     mask = torch.tensor([[True, True, False]])[:, None, None]
     visible = find_visible(CONTRACT, CASE, 3, mask)
     assert visible is not None
-    assert visible[0, 0].tolist() == [
-        [True, False, False],
-        [True, True, False],
-        [True, True, False],
-    ]
+    assert visible[0, 0].tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
 
 
 def test_every_query_keeps_a_key() -> None:
@@ -92,11 +81,9 @@ def test_where_positions_count_only_the_last_keys_are_hidden() -> None:
 
 def test_finite_numbers_are_enough_where_no_more_is_promised() -> None:
     """The average of all values is finite, and is not what zeros give."""
-    uniform = SOURCE.replace(
-        "    sees = visible.any(-1, keepdim=True)\n",
-        "    visible = visible | ~visible.any(-1, keepdim=True)\n"
-        "    sees = visible.any(-1, keepdim=True)\n",
-    )
+    sees = "    sees = visible.any(-1, keepdim=True)\n"
+    all_or_some = "    visible = visible | ~visible.any(-1, keepdim=True)\n"
+    uniform = SOURCE.replace(sees, all_or_some + sees)
     assert uniform != SOURCE
     mask = replace(CONTRACT.call_form.mask, empty_row=EmptyRow.FINITE)
     finite = replace(CONTRACT, call_form=replace(CONTRACT.call_form, mask=mask))

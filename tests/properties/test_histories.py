@@ -46,6 +46,7 @@ from headcheck.properties.harness.steps import (
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
 from tests.properties.modules import CausalAttention
+from tests.submissions import load_source
 
 EXERCISE = BY_SLUG["causal_attention"]
 PROBES = (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE, TRAINING_PROBE)
@@ -235,9 +236,7 @@ def test_a_call_that_takes_too_long_ends_a_history() -> None:
 
 def test_others_differ_in_every_argument() -> None:
     contract = BY_SLUG["multi_head_attention"].contract
-    solution: dict[str, Any] = {"__name__": "solution"}
-    exec(BY_SLUG["multi_head_attention"].solution, solution)
-    harness = Harness(make_subject(solution), contract)
+    harness = load_source(BY_SLUG["multi_head_attention"].solution, contract)
     context = harness.get_context(contract.fit(fit_for_histories(Case(seed=1))))
     told = " ".join(str(step) for step in make_other_modules(context))
     for argument in contract.arguments:

@@ -1,7 +1,5 @@
 """As libraries call it: right modules keep the claims, and named wrong ones do not."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -9,6 +7,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.pytest_plugin.suite import PropertySuite
 from headcheck.properties import families
 from headcheck.properties.families import library_use
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 RETURN = "        return output\n"
@@ -31,9 +30,7 @@ WRONG = {
 
 
 def list_outcomes(source: str) -> dict[str, str]:
-    namespace: dict[str, Any] = {"__name__": "module"}
-    exec(source, namespace)
-    suite = PropertySuite(namespace, EXERCISE.contract, 8)
+    suite = PropertySuite(execute(source), EXERCISE.contract, 8)
     names = {prop.name for prop in families.list_properties(library_use)}
     return {
         variant.name: outcome.failure or outcome.skipped

@@ -15,6 +15,7 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import Status
+from tests.submissions import execute
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
 SOURCE = """
@@ -41,21 +42,17 @@ class MultiHeadAttention(nn.Module):
         weights = self.dropout(scores.masked_fill(hidden, -torch.inf).softmax(-1))
         return self.out_proj((weights @ v).transpose(1, 2).flatten(-2))
 """
+BARE = "d_in, d_out, context_length, num_heads"
 LACKING = {
     ("qkv_bias",): ("d_in, d_out, context_length, dropout, num_heads", "qkv_bias = False"),
-    ("dropout",): ("d_in, d_out, context_length, num_heads, qkv_bias=False", "dropout = 0.0"),
-    ("dropout", "qkv_bias"): (
-        "d_in, d_out, context_length, num_heads",
-        "qkv_bias, dropout = False, 0.0",
-    ),
+    ("dropout",): (f"{BARE}, qkv_bias=False", "dropout = 0.0"),
+    ("dropout", "qkv_bias"): (BARE, "qkv_bias, dropout = False, 0.0"),
 }
 ABOUT = {"qkv_bias": {Capability.BIAS, Capability.BIAS_OPTION}, "dropout": {Capability.DROPOUT}}
 
 
 def namespace_of(signature: str, defaults: str = "pass") -> Mapping[str, Any]:
-    found: dict[str, Any] = {"__name__": "submission"}
-    exec(SOURCE.format(signature=signature, defaults=defaults), found)
-    return found
+    return execute(SOURCE.format(signature=signature, defaults=defaults))
 
 
 def judged(namespace: Mapping[str, Any], exercise: Exercise) -> tuple[Harness, list[Verdict]]:
@@ -79,14 +76,12 @@ def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None
         assert any(f"'{name}'" in verdict.message for name in missing)
     assert [note.kind for note in harness.notes.values()] == ["missing_argument"] * len(missing)
     assert summarise_status(verdicts) is Status.FAILED  # it computes what it should
-    whole = sum(distribute_points(MULTI_HEAD, None).values())
     worthless = {claim.group for claim in about if claim.essential}
-    lost = sum(
-        points
-        for claim, points in distribute_points(MULTI_HEAD, None).items()
-        if claim in about or claim.group in worthless
+    worth = distribute_points(MULTI_HEAD, None)
+    lost = sum(worth[claim] for claim in worth if claim in about or claim.group in worthless)
+    assert sum(award_points(MULTI_HEAD, verdicts, None)) == pytest.approx(
+        sum(worth.values()) - lost
     )
-    assert sum(award_points(MULTI_HEAD, verdicts, None)) == pytest.approx(whole - lost)
 
 
 @pytest.mark.whole

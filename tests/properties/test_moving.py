@@ -21,6 +21,7 @@ from headcheck.properties.families.device import (
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violations.violation import Status
+from tests.submissions import execute
 
 CAUSAL = BY_SLUG["causal_attention"]
 SOURCE = """
@@ -52,6 +53,8 @@ class CausalAttention(nn.Module):
 UPPER = "torch.triu(torch.ones(context_length, context_length), diagonal=1)"
 UPPER_INF = "torch.triu(torch.full((context_length, context_length), -torch.inf), diagonal=1)"
 ATTRIBUTE = f"self.mask = {UPPER}.bool()"
+THERE = "hidden = torch.ones(n, n, device=x.device).triu(1).bool()"
+HIDE = "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)"
 BUFFER = f'self.register_buffer("mask", {UPPER}.bool())'
 
 
@@ -67,15 +70,9 @@ class Style:
 
     @property
     def namespace(self) -> Mapping[str, Any]:
-        source = SOURCE.format(
-            before=self.before,
-            kept=self.kept,
-            built=indent(self.built, " " * 8),
-            masked=indent(self.masked, " " * 8),
-        )
-        found: dict[str, Any] = {"__name__": "submission"}
-        exec(compile(source, "submission", "exec"), found)
-        return found
+        built, masked = (indent(lines, " " * 8) for lines in (self.built, self.masked))
+        about = {"before": self.before, "kept": self.kept, "built": built, "masked": masked}
+        return execute(SOURCE.format(**about))
 
 
 RIGHT = {
@@ -93,10 +90,7 @@ RIGHT = {
         "scores.masked_fill_(self.corner.mask[:n, :n], -inf)",
         f'self.corner = nn.Module()\nself.corner.register_buffer("mask", {UPPER}.bool())',
     ),
-    "made with device=": Style(
-        "hidden = torch.ones(n, n, device=x.device).triu(1).bool()\n"
-        "scores = scores.masked_fill(hidden, -inf)"
-    ),
+    "made with device=": Style(f"{THERE}\nscores = scores.masked_fill(hidden, -inf)"),
     "made under torch.device": Style(
         "with torch.device(x.device):\n    hidden = torch.ones(n, n).triu(1).bool()\n"
         "scores = scores.masked_fill(hidden, -inf)"
@@ -108,12 +102,10 @@ RIGHT = {
         "scores = scores.masked_fill(i[None] > i[:, None], -inf)"
     ),
     "the number as a tensor": Style(
-        "hidden = torch.ones(n, n, device=x.device).triu(1).bool()\n"
-        "scores = scores.masked_fill(hidden, torch.tensor(-inf, device=x.device))"
+        f"{THERE}\nscores = scores.masked_fill(hidden, torch.tensor(-inf, device=x.device))"
     ),
     "the number as a tensor of the CPU": Style(
-        "hidden = torch.ones(n, n, device=x.device).triu(1).bool()\n"
-        "scores = scores.masked_fill(hidden, torch.tensor(-inf))"
+        f"{THERE}\nscores = scores.masked_fill(hidden, torch.tensor(-inf))"
     ),
     "a scale of the CPU without an axis": Style(
         "scores = torch.where(torch.ones_like(scores).tril() > 0, scores, torch.tensor(-inf))\n"
@@ -159,13 +151,9 @@ RIGHT = {
         "scores.masked_fill_(x.new_ones(last, last)[:n, :n].triu(1).bool(), -inf)"
     ),
     "printed on the way": Style(
-        "print(scores.mean().item(), scores.tolist(), scores, bool(scores.sum() > 0))\n"
-        "scores.masked_fill_(torch.ones(n, n, device=x.device).triu(1) > 0, -inf)"
+        f"print(scores.mean().item(), scores.tolist(), scores, bool(scores.sum() > 0))\n{HIDE}"
     ),
-    "a branch on numbers": Style(
-        "if scores.abs().max() >= 0:\n"
-        "    scores.masked_fill_(torch.ones(n, n, device=x.device).triu(1) > 0, -inf)"
-    ),
+    "a branch on numbers": Style(f"if scores.abs().max() >= 0:\n    {HIDE}"),
     "through numpy and back": Style(
         "seen = torch.from_numpy(scores.detach().cpu().numpy()).tril().to(x.device)\n"
         "scores = seen.masked_fill(x.new_ones(n, n).triu(1).bool(), -inf)"
@@ -179,14 +167,8 @@ RIGHT = {
     "the answer of a fused kernel": Style(
         "return F.scaled_dot_product_attention(q, k, v, is_causal=True)"
     ),
-    "a view of a parameter is kept for later": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)",
-        "self.first = self.W_query.weight[:1]",
-    ),
-    "numpy is forced": Style(
-        "scores.detach().numpy(force=True).sum()\n"
-        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)"
-    ),
+    "a view of a parameter is kept for later": Style(HIDE, "self.first = self.W_query.weight[:1]"),
+    "numpy is forced": Style(f"scores.detach().numpy(force=True).sum()\n{HIDE}"),
     "views changed in place": Style(
         "scores.unsqueeze_(1).transpose_(2, 3)\nscores.transpose_(3, 2).squeeze_(1)\n"
         "scores[:, 0].add_(0)\nscores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)"
@@ -197,8 +179,7 @@ RIGHT = {
         "scores = (scores - top).masked_fill(x.new_ones(n, n).triu(1) > 0, -inf)"
     ),
     "vmap": Style(
-        "hidden = torch.ones(n, n, device=x.device).triu(1).bool()\n"
-        "scores = torch.vmap(lambda each: each.masked_fill(hidden, -inf))(scores)"
+        f"{THERE}\nscores = torch.vmap(lambda each: each.masked_fill(hidden, -inf))(scores)"
     ),
     "parameters under a second name": Style(
         "scores.masked_fill_(self.mask[:n, :n], -inf)\nv = F.linear(x, *self.all[2:])",
@@ -259,12 +240,12 @@ WRONG = {
         says=("`settings.mask`, of shape (", "stayed on the cpu"),
     ),
     "a view of a parameter": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)\nv = x @ self.values",
+        f"{HIDE}\nv = x @ self.values",
         "self.values = self.W_value.weight.T",
         says=("`values`, of shape (", "stayed on the cpu"),
     ),
     "a module in a list": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)\nv = self.more[0](v)",
+        f"{HIDE}\nv = self.more[0](v)",
         "self.more = [nn.Linear(d_out, d_out)]",
         says=("`more.0.", "of shape (", "nothing registers it", "nn.ModuleList"),
     ),
@@ -295,14 +276,10 @@ WRONG = {
         says=KEPT,
     ),
     "indices of the CPU where an index is no index": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"
-        "scores = scores.index_select(1, torch.arange(n))",
-        says=MADE,
+        f"{HIDE}\nscores = scores.index_select(1, torch.arange(n))", says=MADE
     ),
     "joined from both": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"
-        "v = torch.cat([v, torch.zeros(x.shape[0], 1, self.d_out)], 1)[:, :n]",
-        says=MADE,
+        f"{HIDE}\nv = torch.cat([v, torch.zeros(x.shape[0], 1, self.d_out)], 1)[:, :n]", says=MADE
     ),
     "numbers of Python": Style(
         "hidden = torch.tensor([[j > i for j in range(n)] for i in range(n)])\n"
@@ -315,8 +292,7 @@ WRONG = {
         says=MADE,
     ),
     "a sum begun on the CPU": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"
-        "total = torch.tensor(0.0)\ntotal += scores.exp().sum()",
+        f"{HIDE}\ntotal = torch.tensor(0.0)\ntotal += scores.exp().sum()",
         says=("a tensor of shape ()", "stayed on the cpu"),
     ),
     "a mask that the fused kernel gets": Style(
@@ -324,17 +300,15 @@ WRONG = {
         says=MADE,
     ),
     "brought to the CPU": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\nv = v.cpu()",
+        f"{HIDE}\nv = v.cpu()",
         says=("a tensor of shape (", "brought it there. Bring it back with .to(x.device)"),
     ),
     "numpy": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"
-        "scores = torch.from_numpy(scores.detach().numpy())",
+        f"{HIDE}\nscores = torch.from_numpy(scores.detach().numpy())",
         says=("TypeError: can't convert a tensor of another device to numpy",),
     ),
     "the answer is left on the CPU": Style(
-        "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"
-        "return (torch.softmax(scores, -1) @ v).cpu()",
+        f"{HIDE}\nreturn (torch.softmax(scores, -1) @ v).cpu()",
         says=("expected  the device of the module", "got       cpu"),
     ),
     "something else where it is refused": Style(

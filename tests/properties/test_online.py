@@ -31,6 +31,7 @@ from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["online_softmax"]
 CONTRACT = EXERCISE.contract
@@ -44,9 +45,8 @@ Answer = tuple[Tensor, Tensor]
 
 
 def load(source: str) -> Callable[..., Answer]:
-    namespace: dict[str, Callable[..., Answer]] = {}
-    exec(compile(source, "answer.py", "exec"), namespace)
-    return namespace[CONTRACT.name]
+    loaded: Callable[..., Answer] = execute(source)[CONTRACT.name]
+    return loaded
 
 
 def find_broken(function: Callable[..., Answer]) -> set[Property]:

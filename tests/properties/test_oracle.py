@@ -6,15 +6,14 @@ import pytest
 import torch
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.bounds import oracle
 from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.reference import causal_mask
+from tests.submissions import load_source
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
 CASE = Case(batch=2, tokens=3, context_length=3, d_in=3, heads=2, head_dim=2, seed=5)
@@ -27,9 +26,8 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(case: Case = CASE, shift: float = 0.0) -> Expected:
     x = make_tokens(case, CONTRACT) + shift
-    return compute_expected(
-        CONTRACT, case, x, make_parameters(case, CONTRACT), causal_mask(case.tokens)
-    )
+    parameters, mask = make_parameters(case, CONTRACT), causal_mask(case.tokens)
+    return compute_expected(CONTRACT, case, x, parameters, mask)
 
 
 def test_repeated_query_is_computed_once() -> None:
@@ -37,21 +35,14 @@ def test_repeated_query_is_computed_once() -> None:
 
 
 def test_numbers_dtype_and_mask_are_part_of_the_cache_key() -> None:
+    x, parameters = make_tokens(CASE, CONTRACT), make_parameters(CASE, CONTRACT)
     answers = [
         asked(),
         asked(shift=1e-12),
         asked(replace(CASE, seed=6)),
         asked(replace(CASE, dtype="float32")),
-        compute_expected(
-            CONTRACT, CASE, make_tokens(CASE, CONTRACT), make_parameters(CASE, CONTRACT), None
-        ),
-        compute_expected(
-            CONTRACT,
-            CASE,
-            make_tokens(CASE, CONTRACT),
-            replace(make_parameters(CASE, CONTRACT), b_o=None),
-            causal_mask(3),
-        ),
+        compute_expected(CONTRACT, CASE, x, parameters, None),
+        compute_expected(CONTRACT, CASE, x, replace(parameters, b_o=None), causal_mask(3)),
     ]
     assert len({id(answer) for answer in answers}) == len(answers)
 
@@ -61,9 +52,7 @@ MANY_CASES = [exercise for exercise in ALL if exercise.cases > 3]
 
 @pytest.mark.sampled("exercise", MANY_CASES, MANY_CASES[2:3], ids=lambda e: e.slug)
 def test_no_property_changes_cached_results(exercise: Exercise) -> None:
-    namespace: dict[str, object] = {"__name__": "submission"}
-    exec(exercise.solution, namespace)
-    harness = Harness(make_subject(namespace), exercise.contract)
+    harness = load_source(exercise.solution, exercise.contract)
     kept: dict[int, tuple[Expected, list[torch.Tensor]]] = {}
     for claim, chosen in exercise.plan_cases().items():
         find_first_failure(claim, harness, chosen[:4])

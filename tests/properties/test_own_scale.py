@@ -24,6 +24,7 @@ from headcheck.properties.families.values import (
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violations.violation import Status
+from tests.submissions import load_source
 
 SCALE = 0.3
 CONTRACT = replace(BY_SLUG["causal_self_attention"].contract, scale=SCALE)
@@ -52,10 +53,8 @@ def test_a_wrong_limit_is_no_wrong_scale(change: tuple[str, str], status: Status
     exercise = BY_SLUG["softcap"]
     source = exercise.solution.replace(*change).replace(" / num_heads", " / self.num_heads")
     assert source != exercise.solution
-    namespace: dict[str, object] = {}
-    exec(source, namespace)
     prop = the_scores_are_divided_by_the_root_of_the_head_size
-    harness = Harness(make_subject(namespace), exercise.contract)
+    harness = load_source(source, exercise.contract)
     assert find_first_failure(prop, harness, exercise.plan_cases()[prop]).status is status
 
 

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_text import parse_case
 from headcheck.properties.check import check_property
 from headcheck.properties.families import precision
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.violations.violation import Status
+from tests.submissions import load_source
 
 EXERCISE = BY_SLUG["causal_attention"]
 TINY = "batch=1 tokens=2 context_length=2 d_in=1 heads=1 head_dim=1 bias=true dtype={} seed=0"
@@ -20,9 +19,7 @@ HALF = (precision.bfloat16_is_as_exact_as_plain_torch, precision.float16_is_as_e
 
 @pytest.mark.parametrize("prop", HALF, ids=lambda p: p.name)
 def test_errors_are_compared_where_there_are_many_roundings(prop: Property) -> None:
-    namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(compile(EXERCISE.solution, "solution.py", "exec"), namespace)
-    harness = Harness(make_subject(namespace), EXERCISE.contract)
+    harness = load_source(EXERCISE.solution, EXERCISE.contract)
     [dtype] = prop.dtypes
     assert check_property(prop, harness, [parse_case(TINY.format(dtype))]).status is Status.PASSED
 
@@ -42,8 +39,6 @@ OVERFLOWING = (
 
 def test_scores_beyond_float16_are_nobody_s_mistake() -> None:
     exercise = BY_SLUG["simplified_attention"]
-    namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(compile(exercise.solution, "solution.py", "exec"), namespace)
-    harness = Harness(make_subject(namespace), exercise.contract)
+    harness = load_source(exercise.solution, exercise.contract)
     prop = precision.float16_is_as_exact_as_plain_torch
     assert check_property(prop, harness, [parse_case(OVERFLOWING)]).status is Status.PASSED

@@ -3,21 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.families import dropout, list_properties
 from headcheck.properties.families.values import no_dropout_means_no_difference
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.parts import find_problems
 from headcheck.properties.violations.violation import Note, Status
 from tests.properties.test_combinations import find_broken
+from tests.submissions import load_source
 
 CAUSAL = """
 import torch
@@ -98,15 +96,13 @@ class MultiHeadAttention(nn.Module):
         return output
 """
 PLACES = ("x", "projected", "scores", "weights", "context", "merged", "output")
-LAYOUTS = {
-    "causal_attention": CAUSAL,
-    "multi_head_wrapper": CAUSAL,
-    "multi_head_attention": MULTI_HEAD,
-}
+LAYOUTS = dict.fromkeys(("causal_attention", "multi_head_wrapper"), CAUSAL)
+LAYOUTS["multi_head_attention"] = MULTI_HEAD
 TOO = "dropout_acts_on_the_output_too"
 FACTOR = "dropout_scales_up_what_it_keeps"
 ITSELF = "every_weight_is_dropped_for_itself"
 WEIGHTS = "dropout_acts_on_the_attention_weights"
+SHARE = "dropout_drops_the_stated_share"
 SECOND = {
     "of the input": ("x", "x = again(x)", WEIGHTS),
     "of the queries": ("projected", "q = again(q)", FACTOR),
@@ -116,41 +112,31 @@ SECOND = {
     "of few values": ("projected", "v = at_rate(v, 0.02, self.training)", WEIGHTS),
     "of the scores": ("scores", "scores = again(scores)", FACTOR),
     "of whole queries": ("weights", "weights = weights * again(weights[..., :1] * 0 + 1)", WEIGHTS),
-    "of the weights": ("weights", "weights = again(weights)", "dropout_drops_the_stated_share"),
+    "of the weights": ("weights", "weights = again(weights)", SHARE),
     "of the heads' results": ("context", "context = again(context)", WEIGHTS),
-    "of few of the heads' results": (
-        "context",
-        "context = at_rate(context, 0.02, self.training)",
-        WEIGHTS,
-    ),
+    "of few results": ("context", "context = at_rate(context, 0.02, self.training)", WEIGHTS),
 }
+KEPT = "(again(torch.ones_like(output)) > 0)"
 OTHERS = (
     ("multi_head_wrapper", "output", "output = again(output)", WEIGHTS),
     ("multi_head_attention", "merged", "context = again(context)", WEIGHTS),
     ("multi_head_attention", "output", "output = output * again(output[..., :1] * 0 + 1)", WEIGHTS),
-    (
-        "multi_head_attention",
-        "output",
-        "output = output * (again(torch.ones_like(output)) > 0)",
-        "dropout_drops_the_stated_share",
-    ),
+    ("multi_head_attention", "output", f"output = output * {KEPT}", SHARE),
 )
+
+
+def write(layout: str, place: str, line: str) -> str:
+    return layout.format(**{**dict.fromkeys(PLACES, "pass"), place: line})
 
 
 @cache
 def judged(slug: str, place: str, line: str) -> tuple[Mapping[str, str], set[Note]]:
     """The claims about dropout that a layout with this line at this place breaks, and why."""
-    lines = {**dict.fromkeys(PLACES, "pass"), place: line}
-    namespace: dict[str, Any] = {}
-    exec(LAYOUTS[slug].format(**lines), namespace)
     exercise = BY_SLUG[slug]
-    harness = Harness(make_subject(namespace), exercise.contract)
+    harness = load_source(write(LAYOUTS[slug], place, line), exercise.contract)
     plan = exercise.plan_cases()
-    verdicts = [
-        find_first_failure(claim, harness, plan[claim])
-        for claim in (*list_properties(dropout), no_dropout_means_no_difference)
-        if claim in plan
-    ]
+    asked = (*list_properties(dropout), no_dropout_means_no_difference)
+    verdicts = [find_first_failure(claim, harness, plan[claim]) for claim in asked if claim in plan]
     broken = {v.property.name: v.message for v in verdicts if v.status is not Status.PASSED}
     return broken, set(harness.notes.values())
 
@@ -213,11 +199,7 @@ ASKED = {
 
 @pytest.mark.sampled("line", ASKED, list(ASKED)[1::2])
 def test_dropout_of_the_output_may_be_asked_for(line: str) -> None:
-    lines = {**dict.fromkeys(PLACES, "pass"), "output": line}
-    namespace: dict[str, Any] = {}
-    exec(MULTI_HEAD.format(**lines), namespace)
-    contract = make_asked()
-    harness = Harness(make_subject(namespace), contract)
+    harness = load_source(write(MULTI_HEAD, "output", line), make_asked())
     found = find_broken(harness)
     assert found.startswith(ASKED[line]) if ASKED[line] else not found
     assert not harness.notes

@@ -19,6 +19,7 @@ from headcheck.properties.property import Property, Verdict, check_in_order
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations import support
 from headcheck.properties.violations.violation import Status, SubmissionFailed
+from tests.submissions import load_source
 
 CPU = Case()
 SIXTEEN = replace(CPU, dtype="bfloat16")
@@ -122,9 +123,8 @@ NOT_IN_SIXTEEN_BITS = Verdict(
 
 def test_unsupported_property_says_why_it_was_not_tried() -> None:
     assert NOT_IN_SIXTEEN_BITS.unsupported
-    assert NOT_IN_SIXTEEN_BITS.message == (
-        "Not tried, because this is not supported: NotImplementedError: no (cell 1, line 2)"
-    )
+    why = "NotImplementedError: no (cell 1, line 2)"
+    assert NOT_IN_SIXTEEN_BITS.message == f"Not tried, because this is not supported: {why}"
     assert NOT_IN_SIXTEEN_BITS.redacted_message == ""
 
 
@@ -166,14 +166,11 @@ import torch
 def simplified_attention(x):
     raise RuntimeError("No available kernel")
 """
-    namespace: dict[str, object] = {}
-    exec(source, namespace)
-    harness = Harness(make_subject(namespace), EXERCISE.contract)
-    plan = EXERCISE.plan_cases()
-    verdicts = list(
-        check_in_order(
-            plan, harness, lambda claim, cases: find_first_failure(claim, harness, cases)
-        )
-    )
+    harness = load_source(source, EXERCISE.contract)
+
+    def check(claim: Property, cases: Sequence[Case]) -> Verdict:
+        return find_first_failure(claim, harness, cases)
+
+    verdicts = list(check_in_order(EXERCISE.plan_cases(), harness, check))
     assert sum(award_points(EXERCISE, verdicts, None)) == 0
     assert summarise_status(verdicts) is Status.NOT_TRIED

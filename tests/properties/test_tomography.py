@@ -19,6 +19,7 @@ from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.reference import attention_weights, causal_mask, split_heads
 from tests.properties.modules import MultiHeadAttention
+from tests.submissions import load_source
 
 LAYOUTS = {
     "multi_head_attention": "separate layers",
@@ -48,9 +49,7 @@ Weights = Callable[[Tensor, Tensor], Tensor]
 def solved(slug: str, case: Case) -> LiveContext:
     """The solution of an exercise, on a case."""
     exercise = BY_SLUG[slug]
-    namespace: dict[str, object] = {"__name__": "solution"}
-    exec(compile(exercise.solution, slug, "exec"), namespace)
-    return Harness(make_subject(namespace), exercise.contract).create_context(case)
+    return load_source(exercise.solution, exercise.contract).create_context(case)
 
 
 def directly(context: LiveContext, weights: Weights) -> Tensor:

@@ -20,6 +20,7 @@ from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.grading.causal import EXERCISE, NAME, change_solution, make_subject
+from tests.submissions import execute
 
 CASES = EXERCISE.plan_cases()
 PLAN = get_batch_plan(EXERCISE, EXERCISE.contract.mappings, 0, "cpu")
@@ -133,8 +134,7 @@ def test_standard_streams_stay_while_transcripts_are_written(
 ) -> None:
     """Another thread prints progress meanwhile."""
     streams: set[Any] = set()
-    namespace: dict[str, Any] = {}
-    exec(EXERCISE.solution, namespace)
+    namespace = execute(EXERCISE.solution)
     plain = namespace[NAME].forward
 
     def forward(self: Any, x: Any) -> Any:

@@ -5,8 +5,6 @@ import torch
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import (
     ALIBI,
     LIMITED,
@@ -20,6 +18,7 @@ from headcheck.properties.mistakes.steps.positions import placed, right_angles, 
 from headcheck.properties.mistakes.steps.scores import unscaled
 from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
+from tests.submissions import load_source
 
 OWN = {"rope": ROTARY, "alibi": ALIBI, "softcap": LIMITED}
 EACH = [(slug, mistake) for slug, mistakes in OWN.items() for mistake in mistakes]
@@ -105,6 +104,4 @@ def test_a_table_over_the_heads_which_crashes_elsewhere_is_no_lack_of_positions(
     source = exercise.solution
     faulty = source.replace("tokens, half = t.shape[2]", "tokens, half = t.shape[1]")
     assert faulty != source
-    namespace: dict[str, object] = {"__name__": "submission"}
-    exec(compile(faulty, "submission.py", "exec"), namespace)
-    assert diagnose(Harness(make_subject(namespace), exercise.contract)) == ()
+    assert diagnose(load_source(faulty, exercise.contract)) == ()
