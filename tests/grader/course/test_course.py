@@ -8,6 +8,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from headcheck.grader.course.result_lookup import load_results
 from headcheck.grader.course.results import ExerciseResult, compare_results
 from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.records import Override
-from headcheck.grader.course.store.store import open_store
+from headcheck.grader.course.store.store import Store, open_store
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.points import compute_maximum, score_again
@@ -42,33 +43,39 @@ from tests.grader.course.gradebooks import MakeRecord, make_standing
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 
 
+class Course:
+    """A class of four, a store, and a judge without a sandbox."""
+
+    def __init__(self, url: str, folder: Path, judge: Any) -> None:
+        self.url, self.folder, self.judge = url, folder, judge
+        folder.mkdir()
+        for student, text in {"ada": "100", "bob": "50", "eve": "0", "zoe": "100 too"}.items():
+            (folder / f"{student}.py").write_text(text)
+
+    def open(self, **more: bool) -> AbstractContextManager[Store]:
+        return open_store(self.url, **more)
+
+    def grade(self, *folders: Path, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
+        attempts = wanted.get("attempts", "latest")
+        paths = [str(each) for each in folders or [self.folder]]
+        with (
+            self.open(create=True) as store,
+            gather_submissions(paths, IntakeOptions(**wanted)) as intake,
+        ):
+            return grading.grade(store, intake, chosen, "week 1", attempts=attempts, trusted=False)
+
+    def load_scores(self) -> dict[str, float]:
+        with self.open() as store:
+            return {each.student: each.score for each in load_results(store, "week 1")}
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "class"
-    folder.mkdir()
-    for student, text in {"ada": "100", "bob": "50", "eve": "0", "zoe": "100 too"}.items():
-        (folder / f"{student}.py").write_text(text)
-    return folder
+def course(store_url: str, tmp_path: Path, fake_grader: Any) -> Course:
+    return Course(store_url, tmp_path / "class", fake_grader)
 
 
-def graded(store_url: str, *folders: Path, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
-    attempts = wanted.get("attempts", "latest")
-    with (
-        open_store(store_url, create=True) as store,
-        gather_submissions([str(each) for each in folders], IntakeOptions(**wanted)) as intake,
-    ):
-        return grading.grade(store, intake, chosen, "week 1", attempts=attempts, trusted=False)
-
-
-def scores(store_url: str) -> dict[str, float]:
-    with open_store(store_url) as store:
-        return {each.student: each.score for each in load_results(store, "week 1")}
-
-
-def test_graded_submissions_are_reported_and_stored(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
-    report = graded(store_url, folder)
+def test_graded_submissions_are_reported_and_stored(course: Course) -> None:
+    report = course.grade()
     assert [(s.student, s.file, s.score) for s in report.submissions] == [
         ("ada", "ada.py", 100.0),
         ("bob", "bob.py", 50.0),
@@ -76,131 +83,120 @@ def test_graded_submissions_are_reported_and_stored(
         ("zoe", "zoe.py", 100.0),
     ]
     assert report.sandbox and report.sandbox.rung == "A"
-    assert scores(store_url) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
+    assert course.load_scores() == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
 
 
-@pytest.mark.usefixtures("fake_grader")
-def test_results_are_in_the_order_of_names(store_url: str, folder: Path) -> None:
+def test_results_are_in_the_order_of_names(course: Course) -> None:
     for student in ("Émile", "Zoé", "Łukasz", "s9", "s10", "李"):
-        (folder / f"{student}.py").write_text("50")
-    graded(store_url, folder)
+        (course.folder / f"{student}.py").write_text("50")
+    course.grade()
     names = ["ada", "bob", "Émile", "eve", "Łukasz", "s9", "s10", "Zoé", "zoe", "李"]
-    assert list(scores(store_url)) == names
+    assert list(course.load_scores()) == names
 
 
-def test_only_changed_files_are_regraded(store_url: str, folder: Path, fake_grader: Any) -> None:
-    first = graded(store_url, folder)
-    assert graded(store_url, folder) == first
-    assert len(fake_grader.graded_texts) == 4
-    (folder / "bob.py").write_text("100 at last")
-    (folder / "ida.py").write_text("50")  # what bob had before
-    graded(store_url, folder)
-    assert fake_grader.graded_texts[4:] == ["100 at last"]
-    assert scores(store_url)["bob"] == 100.0 and scores(store_url)["ida"] == 50.0
-    graded(store_url, folder, chosen=replace(SETTINGS, limit_overrides={"total_s": 9.0}))
-    assert len(fake_grader.graded_texts) == 10
+def test_only_changed_files_are_regraded(course: Course) -> None:
+    first = course.grade()
+    assert course.grade() == first
+    assert len(course.judge.graded_texts) == 4
+    (course.folder / "bob.py").write_text("100 at last")
+    (course.folder / "ida.py").write_text("50")  # what bob had before
+    course.grade()
+    assert course.judge.graded_texts[4:] == ["100 at last"]
+    assert course.load_scores()["bob"] == 100.0 and course.load_scores()["ida"] == 50.0
+    course.grade(chosen=replace(SETTINGS, limit_overrides={"total_s": 9.0}))
+    assert len(course.judge.graded_texts) == 10
 
 
-def test_what_could_not_be_judged_is_shown_and_judged_by_the_next_command(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
-    fake_grader.busy = {"bob", "eve"}
-    report = graded(store_url, folder)
+def test_what_could_not_be_judged_is_shown_and_judged_by_the_next_command(course: Course) -> None:
+    course.judge.busy = {"bob", "eve"}
+    report = course.grade()
     said = {each.student: (each.status, each.score) for each in report.submissions}
     assert said["bob"] == said["eve"] == ("not_judged", 0.0)
     assert said["ada"] == ("passed", 100.0)
-    with open_store(store_url) as store:
+    with course.open() as store:
         results = {each.student: each.is_judged for each in load_results(store, "week 1")}
         assert results == {"ada": True, "bob": False, "eve": False, "zoe": True}
         chosen = store.load_newest_run("week 1").manifest.settings
         with pytest.raises(CourseError, match="not judged: the machine was busy"):
             regrading.regrade(store, "week 1", chosen, trusted=False)
-    fake_grader.busy = set()
-    before = len(fake_grader.graded_texts)
-    again = graded(store_url, folder)
+    course.judge.busy = set()
+    before = len(course.judge.graded_texts)
+    again = course.grade()
     assert [each.status for each in again.submissions] == ["passed", "failed", "failed", "passed"]
-    assert len(fake_grader.graded_texts) == before + 2, "only these are judged again"
-    assert scores(store_url) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
+    assert len(course.judge.graded_texts) == before + 2, "only these are judged again"
+    assert course.load_scores() == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
 
 
-def test_run_draws_one_secret_seed_and_keeps_it(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
+def test_run_draws_one_secret_seed_and_keeps_it(course: Course) -> None:
     def again(**changes: Any) -> Seed:
-        graded(store_url, folder, chosen=replace(SETTINGS, seed=draw_secret_seed(), **changes))
-        with open_store(store_url) as store:
+        course.grade(chosen=replace(SETTINGS, seed=draw_secret_seed(), **changes))
+        with course.open() as store:
             return store.load_newest_run("week 1").manifest.case_seed
 
     first = again()
     assert first.kind is SeedKind.SECRET
-    assert again() == first and len(fake_grader.graded_texts) == 4
+    assert again() == first and len(course.judge.graded_texts) == 4
     assert again(limit_overrides={"total_s": 9.0}) == first, "other settings, the same cases"
-    with open_store(store_url) as store:
+    with course.open() as store:
         chosen = store.load_newest_run("week 1").manifest.settings
         assert regrading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
-        assert chosen.seed == first and len(fake_grader.graded_texts) == 8
+        assert chosen.seed == first and len(course.judge.graded_texts) == 8
         assert regrading.replay(store, "week 1", "bob", trusted=False).same
-    assert fake_grader.seeds == {first}
+    assert course.judge.seeds == {first}
 
 
-def test_given_seed_starts_a_run_that_is_then_continued(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
+def test_given_seed_starts_a_run_that_is_then_continued(course: Course) -> None:
     for chosen in (draw_secret_seed(), make_seed(5), draw_secret_seed()):
-        report = graded(store_url, folder, chosen=replace(SETTINGS, seed=chosen))
+        report = course.grade(chosen=replace(SETTINGS, seed=chosen))
     assert report.seed == SeedRecord("given", 5)
-    with open_store(store_url) as store:
+    with course.open() as store:
         assert [run.manifest.seed_kind for run in store.list_runs()] == [
             SeedKind.SECRET,
             SeedKind.GIVEN,
         ]
 
 
-def test_run_without_a_secret_seed_is_restarted(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
+def test_run_without_a_secret_seed_is_restarted(course: Course) -> None:
     old = replace(manifest.build_manifest(SETTINGS), seed_kind=None)
     text = manifest.encode(old).replace('"seed_kind":null,', "")
     assert "seed_kind" not in text and manifest.decode(text) == old
     assert manifest.decode(text).case_seed == Seed()
-    with open_store(store_url, create=True) as store:
+    with course.open(create=True) as store:
         store.begin("week 1", old)
-    report = graded(store_url, folder, chosen=replace(SETTINGS, seed=draw_secret_seed()))
+    report = course.grade(chosen=replace(SETTINGS, seed=draw_secret_seed()))
     assert report.seed and report.seed.kind == "secret"
 
 
-def test_concurrent_runs_share_one_seed(store_url: str) -> None:
+def test_concurrent_runs_share_one_seed(course: Course) -> None:
     wanted = [manifest.build_manifest(replace(SETTINGS, seed=draw_secret_seed())) for _ in range(2)]
-    with open_store(store_url, create=True) as one, open_store(store_url) as other:
+    with course.open(create=True) as one, course.open() as other:
         begun = [one.resume("week 1", wanted[0]), other.resume("week 1", wanted[1])]
         assert begun[0] == begun[1] and len(one.list_runs()) == 1
 
 
-def test_identical_files_are_graded_once(store_url: str, folder: Path, fake_grader: Any) -> None:
+def test_identical_files_are_graded_once(course: Course) -> None:
     for i in range(5):
-        (folder / f"copy{i}.py").write_text("50")
-    report = graded(store_url, folder)
-    assert len(report.submissions) == 9 and len(fake_grader.graded_texts) == 4
+        (course.folder / f"copy{i}.py").write_text("50")
+    report = course.grade()
+    assert len(report.submissions) == 9 and len(course.judge.graded_texts) == 4
     assert {s.file for s in report.submissions if s.score == 50.0} >= {"copy0.py", "bob.py"}
 
 
-def test_unreadable_files_are_reported_and_others_graded(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
-    (folder / "lea.py").symlink_to(folder / "ada.py")
-    (folder / "tom.zip").write_bytes(b"no zip")
-    records = {s.student: s for s in graded(store_url, folder).submissions}
+def test_unreadable_files_are_reported_and_others_graded(course: Course) -> None:
+    (course.folder / "lea.py").symlink_to(course.folder / "ada.py")
+    (course.folder / "tom.zip").write_bytes(b"no zip")
+    records = {s.student: s for s in course.grade().submissions}
     assert len(records) == 6
     for student, message in (("lea", "symbolic link"), ("tom", "not a readable zip archive")):
         error = records[student].error
         assert error is not None and message in error.message
         # worth what the exercise is worth, so that nothing is what they have of it
         assert (records[student].score, records[student].max_score) == (0.0, 67.0)
-    assert graded(store_url, folder).submissions == tuple(records.values())
+    assert course.grade().submissions == tuple(records.values())
 
 
 def test_file_changed_during_grading_is_graded_next_time(
-    store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+    course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = worker_pool.grade_all
 
@@ -211,22 +207,20 @@ def test_file_changed_during_grading_is_graded_next_time(
             yield each, records
 
     monkeypatch.setattr(worker_pool, "grade_all", changing)
-    report = graded(store_url, folder)
+    report = course.grade()
     assert [s.student for s in report.submissions] == ["ada", "eve", "zoe"]
     monkeypatch.setattr(worker_pool, "grade_all", judged)
-    assert [s.score for s in graded(store_url, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
+    assert [s.score for s in course.grade().submissions] == [100.0, 100.0, 0.0, 100.0]
 
 
-def test_latest_attempt_replaces_the_previous_one(
-    store_url: str, tmp_path: Path, fake_grader: Any
-) -> None:
+def test_latest_attempt_replaces_the_previous_one(course: Course, tmp_path: Path) -> None:
     for name in ("ada_1_1_hw.py", "ada_1_1_hw-1.py"):
         (tmp_path / "canvas").mkdir(exist_ok=True)
         (tmp_path / "canvas" / name).write_text("50" if "-1" in name else "100")
-        graded(store_url, tmp_path / "canvas")
-    assert scores(store_url) == {"1": 50.0}
-    graded(store_url, tmp_path / "canvas", attempts="best")
-    assert scores(store_url) == {"1": 100.0}
+        course.grade(tmp_path / "canvas")
+    assert course.load_scores() == {"1": 50.0}
+    course.grade(tmp_path / "canvas", attempts="best")
+    assert course.load_scores() == {"1": 100.0}
 
 
 # ------------------------------------------------------------------------ kill -9
@@ -261,7 +255,7 @@ def killed(action: Callable[[], object], after: float) -> bool:
 
 
 def test_kill_at_any_moment_loses_and_repeats_no_finished_work(
-    store_url: str, tmp_path: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the killed ones leave folders
     folder = tmp_path / "large class"
@@ -270,31 +264,32 @@ def test_kill_at_any_moment_loses_and_repeats_no_finished_work(
         (folder / f"s{i:03}.py").write_text(f"{(0, 50, 100)[i % 3]} number {i}")
     chance = random.Random(0)
     kills, finished = 0, 0
-    while not killed(lambda: graded(store_url, folder), after=chance.uniform(0.0, 0.2)):
+    while not killed(lambda: course.grade(folder), after=chance.uniform(0.0, 0.2)):
         kills += 1
-        with open_store(store_url, create=True) as store:
+        with course.open(create=True) as store:
             count = len(store.load_graded_files("week 1"))
         assert count >= finished, "something finished was lost"
         finished = count
         if kills == 8:
-            graded(store_url, folder)
+            course.grade(folder)
             break
-    resumed = graded(store_url, folder)
+    resumed = course.grade(folder)
     # At most the one in hand is judged again after a kill; nothing that was finished is.
-    assert 40 <= len(fake_grader.graded_texts) <= 40 + kills
-    undisturbed = graded(str(tmp_path / "undisturbed.db"), folder)
+    assert 40 <= len(course.judge.graded_texts) <= 40 + kills
+    other = Course(str(tmp_path / "undisturbed.db"), tmp_path / "other", course.judge)
+    undisturbed = other.grade(folder)
     assert to_json(strip_seconds(resumed)) == to_json(strip_seconds(undisturbed))
 
 
 # ------------------------------------------------------------------------ again
 
 
-def test_regrade_preview_changes_nothing(store_url: str, folder: Path, fake_grader: Any) -> None:
-    graded(store_url, folder)
-    for path in folder.iterdir():
+def test_regrade_preview_changes_nothing(course: Course) -> None:
+    course.grade()
+    for path in course.folder.iterdir():
         path.unlink()  # the store has what it needs
-    before = scores(store_url)
-    with open_store(store_url) as store:
+    before = course.load_scores()
+    with course.open() as store:
         store.add_override(Override("week 1", "ada", "causal_weights", 99.0, "", "prof"))
         # For the judge of these tests: 50 points fewer.
         other = replace(SETTINGS, seed=make_seed(1))
@@ -303,25 +298,25 @@ def test_regrade_preview_changes_nothing(store_url: str, folder: Path, fake_grad
             ("bob", 50.0, 0.0),
             ("zoe", 100.0, 50.0),
         ], "what a person decided stays, so ada loses nothing"
-        assert len(store.list_runs()) == 1 and len(fake_grader.graded_texts) == 8
-    assert scores(store_url) == before | {"ada": 99.0}
+        assert len(store.list_runs()) == 1 and len(course.judge.graded_texts) == 8
+    assert course.load_scores() == before | {"ada": 99.0}
 
-    with open_store(store_url) as store:
+    with course.open() as store:
         again = regrading.regrade(store, "week 1", other, trusted=False)
-        assert len(fake_grader.graded_texts) == 8, "what was judged to be shown is not judged again"
+        assert len(course.judge.graded_texts) == 8, (
+            "what was judged to be shown is not judged again"
+        )
         regrading.adopt(store, "week 1", again)
         assert len(store.list_runs()) == 2
-    assert scores(store_url) == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
+    assert course.load_scores() == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
 
 
-def test_nothing_changes_with_the_same_settings(
-    store_url: str, folder: Path, fake_grader: Any
-) -> None:
-    (folder / "tom.zip").write_bytes(b"no zip")
-    graded(store_url, folder)
-    with open_store(store_url) as store:
+def test_nothing_changes_with_the_same_settings(course: Course) -> None:
+    (course.folder / "tom.zip").write_bytes(b"no zip")
+    course.grade()
+    with course.open() as store:
         again = regrading.regrade(store, "week 1", SETTINGS, trusted=False)
-        assert again.score_changes == [] and len(fake_grader.graded_texts) == 4
+        assert again.score_changes == [] and len(course.judge.graded_texts) == 4
         assert regrading.adopt(store, "week 1", again).id == 1
         assert len(store.load_graded_files("week 1")) == 5
 
@@ -340,55 +335,54 @@ def make_judged(failing: str = "") -> SubmissionRecord:
 
 
 def test_points_and_rounding_start_no_worker(
-    store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+    course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = {"ada": make_judged(), "bob": make_judged("bfloat16_runs"), "eve": make_judged()}
-    fake_grader.record = lambda student, *_: answers.get(student, answers["ada"])
-    (folder / "tom.zip").write_bytes(b"no zip")
-    graded(store_url, folder)
-    judged = fake_grader.graded_texts
+    course.judge.record = lambda student, *_: answers.get(student, answers["ada"])
+    (course.folder / "tom.zip").write_bytes(b"no zip")
+    course.grade()
+    judged = course.judge.graded_texts
     monkeypatch.setattr(run, "create_sandbox", None)  # whoever calls it fails
-    before = scores(store_url)
+    before = course.load_scores()
     for changes in (
         {"points": {"causal_weights": {"precision": 20.0}}},
         {"rounding": 0.5},
         {"points": {"causal_weights": {"values": 0.25}}, "rounding": 1.0},
     ):
         chosen = replace(SETTINGS, **changes)
-        with open_store(store_url) as store:
+        with course.open() as store:
             again = regrading.regrade(store, "week 1", chosen, trusted=False)
-            assert scores(store_url) == before
+            assert course.load_scores() == before
             regrading.adopt(store, "week 1", again)
             newest = store.load_newest_run("week 1").manifest
             assert newest.sandbox is not None and newest.settings.rounding == chosen.rounding
             files = store.load_graded_files("week 1")
-        before = scores(store_url)
+        before = course.load_scores()
         most = compute_maximum(BY_SLUG["causal_weights"], chosen.points)
         assert {record.max_score for each in files for record in each.records} == {most}
         assert before["ada"] == most > before["bob"] > 0
-        assert scores(store_url) == {
-            each.student: each.score
-            for each in graded(store_url, folder, chosen=chosen).submissions
+        assert course.load_scores() == {
+            each.student: each.score for each in course.grade(chosen=chosen).submissions
         }
-    assert fake_grader.graded_texts == judged
+    assert course.judge.graded_texts == judged
 
 
 def test_points_of_a_contract_start_no_worker(
-    store_url: str, tmp_path: Path, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_grader.record = lambda *_: replace(make_judged("bfloat16_runs"), exercise="own_weights")
+    course.judge.record = lambda *_: replace(make_judged("bfloat16_runs"), exercise="own_weights")
     own = tmp_path / "own_weights"
     shutil.copytree(BY_SLUG["causal_weights"].folder, own)
-    graded(store_url, folder, chosen=Settings(exercise=load_exercise(own)))
-    judged, before = fake_grader.graded_texts, scores(store_url)
+    course.grade(chosen=Settings(exercise=load_exercise(own)))
+    judged, before = course.judge.graded_texts, course.load_scores()
     monkeypatch.setattr(run, "create_sandbox", None)
     contract = own / "contract.toml"
     text = contract.read_text()
     assert "[points]" not in text
     contract.write_text(f"# Points are other ones.\n{text}\n[points]\nprecision = 50\n")
-    graded(store_url, folder, chosen=Settings(exercise=load_exercise(own)))
-    assert scores(store_url)["ada"] > before["ada"] > 0
-    assert fake_grader.graded_texts == judged
+    course.grade(chosen=Settings(exercise=load_exercise(own)))
+    assert course.load_scores()["ada"] > before["ada"] > 0
+    assert course.judge.graded_texts == judged
 
 
 def test_shares_are_compared_where_the_maximum_changed(record: MakeRecord) -> None:
@@ -406,18 +400,18 @@ def test_shares_are_compared_where_the_maximum_changed(record: MakeRecord) -> No
 
 
 def test_replay_reproduces_verdicts_and_writes_nothing(
-    store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+    course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graded(store_url, folder)
-    with open_store(store_url) as store:
+    course.grade()
+    with course.open() as store:
         again = regrading.replay(store, "week 1", "bob", trusted=False)
         assert again.same and again.differences == ()
-        assert fake_grader.graded_texts[-1] == "50" and len(store.list_runs()) == 1
+        assert course.judge.graded_texts[-1] == "50" and len(store.list_runs()) == 1
         monkeypatch.setattr(manifest, "get_version", lambda: "9.9")
         monkeypatch.setattr(manifest, "digest_source", lambda: "other")
         monkeypatch.setattr(manifest, "digest_cases", lambda _: "other")
-        record = fake_grader.record
-        fake_grader.record = lambda *arguments: replace(record(*arguments), status="crashed")
+        record = course.judge.record
+        course.judge.record = lambda *arguments: replace(record(*arguments), status="crashed")
         again = regrading.replay(store, "week 1", "bob", trusted=False)
         assert not again.same
         assert again.differences == (

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -155,16 +156,14 @@ def test_weights_of_nobody_are_named() -> None:
 # ------------------------------------------------------------------------ the store
 
 
-@pytest.fixture(scope="module")
-def wanted() -> Manifest:
+@cache
+def plan() -> Manifest:
     return replace(manifest.build_manifest(SETTINGS), policy=Policy(rubrics=RUBRICS))
 
 
-def test_marks_are_stored_and_an_override_replaces_them(
-    store_url: str, wanted: Manifest, record: MakeRecord
-) -> None:
+def test_marks_are_stored_and_an_override_replaces_them(store_url: str, record: MakeRecord) -> None:
     with open_store(store_url, create=True) as store:
-        save_records(store, wanted, record("ada", 50), record("bob", 100))
+        save_records(store, plan(), record("ada", 50), record("bob", 100))
         assert describe_open(load_results(store, WEEK)) == "not yet marked: 4 marks of 2 students"
         store.add_marks([make_mark(points=1.0), make_mark(points=3.0, comment="\0 \ud800")])
         store.add_marks([])
@@ -180,13 +179,11 @@ def test_marks_are_stored_and_an_override_replaces_them(
         assert store.load_marks("another") == []
 
 
-def test_a_rubric_begins_no_run_and_outlasts_the_next_one(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
-    silent = replace(wanted, policy=NO_POLICY)
-    assert silent.key == wanted.key and silent.verdict_key == wanted.verdict_key
+def test_a_rubric_begins_no_run_and_outlasts_the_next_one(store: Store, record: MakeRecord) -> None:
+    silent = replace(plan(), policy=NO_POLICY)
+    assert silent.key == plan().key and silent.verdict_key == plan().verdict_key
     changed = replace(SETTINGS, seed=make_seed(1))
-    save_records(store, wanted, record("ada", 50))
+    save_records(store, plan(), record("ada", 50))
     store.add_marks([make_mark()])
     assert store.begin(WEEK, silent).id == 1
     later = manifest.build_manifest(changed, policy=store.find_policy(WEEK))
@@ -195,9 +192,9 @@ def test_a_rubric_begins_no_run_and_outlasts_the_next_one(
     assert [each.score for each in load_results(store, WEEK)] == [103.0]
 
 
-def test_a_manifest_keeps_its_rubrics(wanted: Manifest) -> None:
+def test_a_manifest_keeps_its_rubrics() -> None:
     weighted = {"rope": Rubric((EXTRA,), {"ada": {"extra": 0.5}})}
-    told = manifest.encode(replace(wanted, policy=Policy(rubrics=weighted)))
+    told = manifest.encode(replace(plan(), policy=Policy(rubrics=weighted)))
     assert manifest.decode(told).policy.rubrics == weighted
 
 
@@ -206,11 +203,9 @@ def test_a_run_has_one_secret(store: Store) -> None:
     assert len(first) == 64 and store.get_secret(WEEK) == first != store.get_secret("week 2")
 
 
-def test_a_store_from_before_marks_gets_their_tables(
-    store_url: str, wanted: Manifest, record: MakeRecord
-) -> None:
+def test_a_store_from_before_marks_gets_their_tables(store_url: str, record: MakeRecord) -> None:
     with open_store(store_url, create=True) as store:
-        save_records(store, wanted, record("ada", 50))
+        save_records(store, plan(), record("ada", 50))
     with open_engine(store_url) as engine, begin_write(engine) as connection:
         command.downgrade(make_alembic_config(connection=connection), "0001")
     with open_store(store_url) as store:

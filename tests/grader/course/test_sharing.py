@@ -50,18 +50,27 @@ def write_class(folder: Path, count: int, first: int = 0) -> Path:
 class Gate:
     """A judge that says what it has in hand, and finishes nothing until the gate is open."""
 
-    def __init__(self, fake_grader: Any, folder: Path) -> None:
-        self.judge = fake_grader.grade
-        self.folder = folder
+    def __init__(self, store_url: str, fake_grader: Any, folder: Path) -> None:
+        self.store_url, self.judge, self.folder = store_url, fake_grader, folder
         folder.mkdir()
 
-    def grade(
+    def judge_one_by_one(
         self, server: object, found: Any, chosen: Settings, *emit: Any
     ) -> Iterator[tuple[Submission, Any]]:
         for each in found:
             (self.folder / f"{os.getpid()} {each.path.stem}").touch()
             wait_for(lambda: (self.folder / "open").exists())
-            yield from self.judge(server, [each], chosen, *emit)
+            yield from self.judge.grade(server, [each], chosen, *emit)
+
+    def grade(self, *folders: Path) -> Report:
+        """Grade a class into the store."""
+        return grade(self.store_url, *folders)
+
+    def start(self, count: int, *folders: Path) -> list[int]:
+        """Processes that each grade the same class, once all have a file in hand."""
+        machines = [forked(lambda: self.grade(*folders)) for _ in range(count)]
+        wait_for(lambda: len(self.get_in_hand()) == count)
+        return machines
 
     def get_in_hand(self) -> dict[int, str]:
         """What each process has taken, which is one file before the gate opens."""
@@ -81,9 +90,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def gate(fake_grader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    made = Gate(fake_grader, tmp_path / "gate")
-    monkeypatch.setattr(worker_pool, "grade_all", made.grade)
+def gate(store_url: str, fake_grader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    made = Gate(store_url, fake_grader, tmp_path / "gate")
+    monkeypatch.setattr(worker_pool, "grade_all", made.judge_one_by_one)
     monkeypatch.setattr(grading, "POLL_S", 0.05)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the killed ones leave folders
     return made
@@ -102,40 +111,35 @@ def kill(pid: int) -> None:
 
 
 def test_two_of_four_are_killed_and_nothing_is_twice_and_nothing_lost(
-    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+    gate: Gate, tmp_path: Path
 ) -> None:
     folder = write_class(tmp_path / "class", 24)
-    machines = [forked(lambda: grade(store_url, folder)) for _ in range(4)]
-    wait_for(lambda: len(gate.get_in_hand()) == 4)
+    machines = gate.start(4, folder)
     in_hand = gate.get_in_hand()
     assert len(set(in_hand.values())) == 4, "each has another file"
     for pid in machines[:2]:
         kill(pid)
     gate.open()
     wait_for_all(machines[2:])
-    texts = Counter(fake_grader.graded_texts)
+    texts = Counter(gate.judge.graded_texts)
     assert texts == Counter(f"50 number {i}" for i in range(24)), "each is judged once"
-    with open_store(store_url) as store:
+    with open_store(gate.store_url) as store:
         [only] = store.list_runs()
         assert len(store.load_judgement_ids(only.manifest.key)) == 24
         stored = store.load_graded_files("week 1")
         assert [each.student for each in stored] == [f"s{i:02}" for i in range(24)]
         assert all(len(each.records) == 1 for each in stored)
-    again = grade(store_url, folder)
-    assert len(again.submissions) == 24 and Counter(fake_grader.graded_texts) == texts
+    again = gate.grade(folder)
+    assert len(again.submissions) == 24 and Counter(gate.judge.graded_texts) == texts
 
 
 def test_the_last_one_waits_for_a_file_in_hand_and_takes_it_over(
-    store_url: str,
-    tmp_path: Path,
-    fake_grader: Any,
-    gate: Gate,
-    capfd: pytest.CaptureFixture[str],
+    gate: Gate, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_class(tmp_path / "class", 1)
-    first = forked(lambda: grade(store_url, folder))
+    first = forked(lambda: gate.grade(folder))
     wait_for(lambda: len(gate.get_in_hand()) == 1)
-    second = forked(lambda: grade(store_url, folder))
+    second = forked(lambda: gate.grade(folder))
     said = ""
 
     def is_told() -> bool:
@@ -148,66 +152,60 @@ def test_the_last_one_waits_for_a_file_in_hand_and_takes_it_over(
     gate.open()
     wait_for_all([second])
     assert said.count("waiting") == 1
-    assert fake_grader.graded_texts == ["50 number 0"]
+    assert gate.judge.graded_texts == ["50 number 0"]
 
 
-def test_everybody_s_report_is_on_the_whole_class(
-    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
-) -> None:
+def test_everybody_s_report_is_on_the_whole_class(gate: Gate, tmp_path: Path) -> None:
     folder = write_class(tmp_path / "class", 6)
 
     def check() -> None:
-        assert len(grade(store_url, folder).submissions) == 6
+        assert len(gate.grade(folder).submissions) == 6
 
     machines = [forked(check) for _ in range(3)]
     wait_for(lambda: len(gate.get_in_hand()) == 3)
     gate.open()
     wait_for_all(machines)
-    assert len(fake_grader.graded_texts) == 6
+    assert len(gate.judge.graded_texts) == 6
 
 
 def test_files_of_one_part_that_are_like_those_of_another_are_linked(
-    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+    gate: Gate, tmp_path: Path
 ) -> None:
     parts = [write_class(tmp_path / "one", 3), write_class(tmp_path / "two", 3, 3)]
     (parts[1] / "copy.py").write_text("50 number 0")
-    machines = [forked(lambda part=part: grade(store_url, part)) for part in parts]  # type: ignore[misc]
+    machines = [forked(lambda part=part: gate.grade(part)) for part in parts]  # type: ignore[misc]
     wait_for(lambda: len(gate.get_in_hand()) == 2)
     gate.open()
     wait_for_all(machines)
-    assert sorted(fake_grader.graded_texts) == [f"50 number {i}" for i in range(6)]
-    with open_store(store_url) as store:
+    assert sorted(gate.judge.graded_texts) == [f"50 number {i}" for i in range(6)]
+    with open_store(gate.store_url) as store:
         assert len(store.load_graded_files("week 1")) == 7
         assert len(store.list_runs()) == 1
-    assert len(grade(store_url, *parts).submissions) == 7
-    assert len(fake_grader.graded_texts) == 6, "the whole course is graded already"
+    assert len(gate.grade(*parts).submissions) == 7
+    assert len(gate.judge.graded_texts) == 6, "the whole course is graded already"
 
 
 def test_what_the_machine_was_too_busy_for_is_tried_once_by_each_and_keeps_nobody_waiting(
-    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
+    gate: Gate, tmp_path: Path
 ) -> None:
     folder = write_class(tmp_path / "class", 4)
-    fake_grader.busy = {"s00", "s01", "s02", "s03"}
-    machines = [forked(lambda: grade(store_url, folder)) for _ in range(2)]
-    wait_for(lambda: len(gate.get_in_hand()) == 2)
+    gate.judge.busy = {"s00", "s01", "s02", "s03"}
+    machines = gate.start(2, folder)
     gate.open()
     wait_for_all(machines)
-    assert max(Counter(fake_grader.graded_texts).values()) <= 2
-    fake_grader.busy = set()
-    assert [each.score for each in grade(store_url, folder).submissions] == [50.0] * 4
+    assert max(Counter(gate.judge.graded_texts).values()) <= 2
+    gate.judge.busy = set()
+    assert [each.score for each in gate.grade(folder).submissions] == [50.0] * 4
 
 
-def test_a_file_that_changes_meanwhile_keeps_nobody_waiting(
-    store_url: str, tmp_path: Path, fake_grader: Any, gate: Gate
-) -> None:
+def test_a_file_that_changes_meanwhile_keeps_nobody_waiting(gate: Gate, tmp_path: Path) -> None:
     folder = write_class(tmp_path / "class", 2)
-    machines = [forked(lambda: grade(store_url, folder)) for _ in range(2)]
-    wait_for(lambda: len(gate.get_in_hand()) == 2)
+    machines = gate.start(2, folder)
     for path in folder.iterdir():
         path.write_text("100 at last")
     gate.open()
     wait_for_all(machines)
-    assert [each.score for each in grade(store_url, folder).submissions] == [100.0] * 2
+    assert [each.score for each in gate.grade(folder).submissions] == [100.0] * 2
 
 
 @pytest.mark.whole

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])
 ODD = "Ö\"Neil, 'Zoë' 李 = \0 \ud800 %s :x"
 
 
-@pytest.fixture(scope="module")
-def wanted() -> Manifest:
+@cache
+def plan() -> Manifest:
     return manifest.build_manifest(SETTINGS)
 
 
@@ -47,12 +48,12 @@ def list_scores(files: Sequence[GradedFile]) -> list[tuple[str, float]]:
     return [(each.student, each.records[0].score) for each in files]
 
 
-def test_stored_records_round_trip(store_url: str, wanted: Manifest, record: MakeRecord) -> None:
+def test_stored_records_round_trip(store_url: str, record: MakeRecord) -> None:
     when = datetime(2026, 2, 1, 10, 30, tzinfo=UTC)
     given = replace(record(points=50), seconds=0.123456789)
     hand_in = replace(make_hand_in(ODD, ODD, 3, late=True), submitted=when, handle=ODD)
     with open_store(store_url, create=True) as store:
-        save_records(store, wanted, given, of=[hand_in])
+        save_records(store, plan(), given, of=[hand_in])
     with open_store(store_url) as store:
         (stored,) = store.load_graded_files(WEEK)
         clean = ODD.replace("\0", "\\x00").replace("\ud800", "\\ud800")
@@ -64,64 +65,58 @@ def test_stored_records_round_trip(store_url: str, wanted: Manifest, record: Mak
         assert replace(read, **same) == replace(given, **same)  # type: ignore[arg-type]
         assert read.properties[1].counterexample == given.properties[1].counterexample
         assert store.load_content(stored.content) == b"ada"
-        assert store.load_newest_run(WEEK).manifest == wanted
+        assert store.load_newest_run(WEEK).manifest == plan()
 
 
-def test_the_same_bytes_have_one_judgement(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
-    save_records(store, wanted, record(points=50), of=[make_hand_in("ada"), make_hand_in("bob")])
+def test_the_same_bytes_have_one_judgement(store: Store, record: MakeRecord) -> None:
+    save_records(store, plan(), record(points=50), of=[make_hand_in("ada"), make_hand_in("bob")])
     again = replace(record(points=0))  # what another process found at the same time
-    save_records(store, wanted, again, of=[make_hand_in("eve")])
-    known = store.load_judgement_ids(wanted.key)
+    save_records(store, plan(), again, of=[make_hand_in("eve")])
+    known = store.load_judgement_ids(plan().key)
     assert len(known) == 1
     stored = store.load_graded_files(WEEK)
     assert list_scores(stored) == [("ada", 50.0), ("bob", 50.0), ("eve", 50.0)]
-    assert store.load_verdicts(wanted.key)[next(iter(known))][0].score == 50.0
+    assert store.load_verdicts(plan().key)[next(iter(known))][0].score == 50.0
     assert (store.load_verdicts("another"), store.load_judgement_ids("another")) == ({}, {})
 
 
 def test_changed_settings_start_a_run_and_the_newest_counts(
-    store: Store, wanted: Manifest, record: MakeRecord
+    store: Store, record: MakeRecord
 ) -> None:
-    other = replace(wanted, seed=1)
-    assert other.key != wanted.key
-    save_records(store, wanted, record("ada", 50), record("bob", 50))
+    other = replace(plan(), seed=1)
+    assert other.key != plan().key
+    save_records(store, plan(), record("ada", 50), record("bob", 50))
     save_records(store, other, record("ada", 100))
     assert [run.manifest.seed for run in store.list_runs()] == [0, 1]
     # bob was not judged in the newer run: what he has stands.
     assert list_scores(store.load_graded_files(WEEK)) == [("ada", 100.0), ("bob", 50.0)]
     assert store.begin(WEEK, other).id == 2
-    assert store.begin(WEEK, wanted).id == 3
+    assert store.begin(WEEK, plan()).id == 3
     assert store.load_graded_files("week 2") == []
 
 
-def test_irrelevant_options_do_not_start_another_run(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
-    elsewhere = replace(wanted, python="3.99", platform="elsewhere", attempts="best")
-    assert elsewhere.key == wanted.key
-    run = store.begin("a", wanted)
+def test_irrelevant_options_do_not_start_another_run(store: Store, record: MakeRecord) -> None:
+    elsewhere = replace(plan(), python="3.99", platform="elsewhere", attempts="best")
+    assert elsewhere.key == plan().key
+    run = store.begin("a", plan())
     assert store.begin("a", elsewhere) == run
     assert store.update_manifest(run, elsewhere).manifest.python == "3.99"
     assert store.load_newest_run("a").manifest.python == "3.99"
 
 
-def test_settling_drops_withdrawn_attempts(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
+def test_settling_drops_withdrawn_attempts(store: Store, record: MakeRecord) -> None:
     first, second = make_hand_in("ada"), make_hand_in("ada", attempt=2)
-    save_records(store, wanted, record("ada", 100), of=[first, make_hand_in("bob")])
-    save_records(store, wanted, record("ada", 50), of=[second])
+    save_records(store, plan(), record("ada", 100), of=[first, make_hand_in("bob")])
+    save_records(store, plan(), record("ada", 50), of=[second])
     run = store.load_newest_run(WEEK)
     store.remove_superseded(run, [second])
     kept = [(each.student, each.attempt) for each in store.load_graded_files(WEEK)]
     assert kept == [("ada", 2), ("bob", 1)]
 
 
-def test_many_rows_are_linked_in_one_go(store: Store, wanted: Manifest, record: MakeRecord) -> None:
-    save_records(store, wanted, record("ada"))
-    (judgement,) = store.load_judgement_ids(wanted.key).values()
+def test_many_rows_are_linked_in_one_go(store: Store, record: MakeRecord) -> None:
+    save_records(store, plan(), record("ada"))
+    (judgement,) = store.load_judgement_ids(plan().key).values()
     run = store.load_newest_run(WEEK)
     many = [(make_hand_in(f"s{i:04}"), judgement) for i in range(1203)]
     store.link_judgements(run, [*many, many[0]])
@@ -134,16 +129,14 @@ def test_many_rows_are_linked_in_one_go(store: Store, wanted: Manifest, record: 
 # ------------------------------------------------------------------------ decisions
 
 
-def test_newest_decision_holds_across_runs(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
+def test_newest_decision_holds_across_runs(store: Store, record: MakeRecord) -> None:
     def decide(score: float | None) -> None:
         store.add_override(Override(WEEK, "ada", "causal_weights", score, ODD, "prof"))
 
-    save_records(store, wanted, record("ada", 50))
+    save_records(store, plan(), record("ada", 50))
     decide(70.0)
     decide(80.0)
-    save_records(store, replace(wanted, seed=1), record("ada", 100))
+    save_records(store, replace(plan(), seed=1), record("ada", 100))
     (standing,) = load_results(store, WEEK)
     assert (standing.score, standing.judged, standing.max_score) == (80.0, 100.0, 100.0)
     assert standing.override and standing.override.author == "prof"
@@ -153,23 +146,19 @@ def test_newest_decision_holds_across_runs(
     assert store.load_overrides("week 2") == {}
 
 
-def test_comments_are_about_an_exercise_or_all(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
-    save_records(store, wanted, record("ada"))
+def test_comments_are_about_an_exercise_or_all(store: Store, record: MakeRecord) -> None:
+    save_records(store, plan(), record("ada"))
     for exercise, text in (("", "all"), ("causal_weights", "this"), ("linear_layer", "other")):
         store.add_comment(Comment(WEEK, "ada", exercise, text, "prof"))
     assert load_results(store, WEEK)[0].comments == ("all", "this")
 
 
-def test_decision_needs_an_existing_target(
-    store: Store, wanted: Manifest, record: MakeRecord
-) -> None:
+def test_decision_needs_an_existing_target(store: Store, record: MakeRecord) -> None:
     with pytest.raises(StoreError, match=r"no run 'week 1'; there are: none yet"):
         find_result(store, WEEK, "ada", None)
-    run = store.begin(WEEK, wanted)
+    run = store.begin(WEEK, plan())
     both = [record("ada"), record("ada", exercise="linear_layer")]
-    store.save_judgement(run, wanted.key, hash_content(b"x", "py"), [make_hand_in("ada")], both)
+    store.save_judgement(run, plan().key, hash_content(b"x", "py"), [make_hand_in("ada")], both)
     assert find_result(store, WEEK, "ada", "linear_layer").score == 100.0
     for student, exercise, message in (
         ("adx", None, "week 1/adx: nobody with this id.*did you mean ada?"),
