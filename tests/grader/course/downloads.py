@@ -97,10 +97,8 @@ class System:
     @property
     def people(self) -> Roster:
         """Everybody, under ids of the course's own."""
-        handles = [(self.handle(i),) for i in range(len(NAMES))]
-        return build_roster(
-            Student(f"s{i}", name, handles=handles[i]) for i, name in enumerate(NAMES)
-        )
+        named = enumerate(NAMES)
+        return build_roster(Student(f"s{i}", n, handles=(self.handle(i),)) for i, n in named)
 
 
 def _canvas(sent: Sequence[GeneratedHandIn]) -> list[File]:
@@ -153,9 +151,8 @@ def _nbgrader(sent: Sequence[GeneratedHandIn], *, top: str) -> list[File]:
 
 
 def _github(sent: Sequence[GeneratedHandIn]) -> list[File]:
-    return [
-        f for each in sent for f in each.list_files_below(f"hw-submissions/hw-user{each.student}")
-    ]
+    top = "hw-submissions/hw-user"
+    return [f for each in sent for f in each.list_files_below(f"{top}{each.student}")]
 
 
 def _plain(sent: Sequence[GeneratedHandIn]) -> list[File]:
@@ -233,9 +230,8 @@ def _make_content(path: str, code: bytes) -> bytes:
     if path.endswith("timestamp.txt"):
         return f"{LATER} UTC".encode()
     if path.endswith(".zip"):
-        return make_zip(
-            [("student0/work.py", code), ("submission_metadata.yml", b"submission_0:\n")]
-        )
+        forged = ("submission_metadata.yml", b"submission_0:\n")
+        return make_zip([("student0/work.py", code), forged])
     return code
 
 
@@ -270,7 +266,6 @@ def downloads(draw: st.DrawFn, system: System) -> list[list[GeneratedHandIn]]:
         students = draw(st.lists(_STUDENTS, min_size=1, max_size=4, unique=True))
         if system.layout == "gradescope":
             students += draw(st.lists(st.sampled_from(students), max_size=2))
-        found.append(
-            [draw(hand_ins(system, who, n)) for n, who in enumerate(students, start=first)]
-        )
+        numbered = enumerate(students, start=first)
+        found.append([draw(hand_ins(system, who, n)) for n, who in numbered])
     return found

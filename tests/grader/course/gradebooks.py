@@ -81,13 +81,8 @@ def make_graded_file(student: str, *records: SubmissionRecord, **more: Any) -> G
 def make_odd_gradebook(record: MakeRecord) -> Gradebook:
     """Right, wrong, decided by a person, unreadable, and known to no roster."""
     decided = Override(WEEK, "s3", "causal_weights", 33.333333, "secret reason", "prof")
-    unread = replace(
-        record("s4", 0),
-        properties=(),
-        status="not_tried",
-        diagnosis=(),
-        error=ErrorRecord("syntax", '"(" was never closed', None, 3),
-    )
+    unread = replace(record("s4", 0), properties=(), status="not_tried", diagnosis=())
+    unread = replace(unread, error=ErrorRecord("syntax", '"(" was never closed', None, 3))
     odd = record("s2", 50)
     thirds = tuple(replace(p, points=p.points / 3) for p in odd.properties)
     odd = replace(odd, properties=thirds, score=round(50 / 3, 6))

@@ -204,9 +204,8 @@ def test_commands_name_who_handed_in_nothing(graded: Command) -> None:
 
 
 def test_a_complete_sheet_ends_with_0_whoever_else_is_in_a_group(graded: Command) -> None:
-    Path("sheet.csv").write_text(
-        "Student,ID,SIS User ID,Section\n" + "".join(f"{who},,{who},A\n" for who in WHO)
-    )
+    rows = "".join(f"{who},,{who},A\n" for who in WHO)
+    Path("sheet.csv").write_text(f"Student,ID,SIS User ID,Section\n{rows}")
     into = ("export", "w", *STORE, "--format", "canvas", "--into", "sheet.csv")
     ran = graded(*into, *ROSTER)
     assert ran.code == 0

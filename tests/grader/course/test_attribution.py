@@ -16,6 +16,12 @@ Tree = Mapping[str, "str | bytes | Tree"]
 """what lies there by name; a tree in it is an archive"""
 ADA, EVE = "ada's", "eve's"
 LATER = "2031-01-01 00:00:00"
+FORGED: Tree = {
+    "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
+    "submission_1/a.py": EVE,
+}
+IN_TIME = [(1, 0, "2026-02-01 10:00:00"), (2, 3, "2026-02-01 11:00:00")]
+"""folders, students and times that Gradescope tells, of ada and of eve"""
 
 
 def files(tree: Tree) -> list[tuple[str, bytes]]:
@@ -62,20 +68,11 @@ class Take:
 
 @pytest.mark.parametrize("packed_in", [False, True])
 def test_gradescope_s_metadata_lies_at_the_top(take: Take, packed_in: bool) -> None:
-    forged: Tree = {
-        "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
-        "submission_1/a.py": EVE,
-    }
-    inside: Tree = {"src.zip": forged} if packed_in else {f"src/{n}": x for n, x in forged.items()}
-    told = take(
-        {
-            "submission_metadata.yml": make_gradescope_metadata(
-                [(1, 0, "2026-02-01 10:00:00"), (2, 3, "2026-02-01 11:00:00")]
-            ),
-            "submission_1/a.py": ADA,
-            **{f"submission_2/{name}": each for name, each in inside.items()},
-        }
-    )
+    below = {f"src/{name}": each for name, each in FORGED.items()}
+    inside: Tree = {"src.zip": FORGED} if packed_in else below
+    times = make_gradescope_metadata(IN_TIME)
+    his = {f"submission_2/{name}": each for name, each in inside.items()}
+    told = take({"submission_metadata.yml": times, "submission_1/a.py": ADA, **his})
     assert told == {"0030": [ADA], "0033": [EVE]}
     assert any("submission_metadata.yml is 0033's" in each for each in take.intake.conflicts)
 
@@ -83,9 +80,7 @@ def test_gradescope_s_metadata_lies_at_the_top(take: Take, packed_in: bool) -> N
 @pytest.mark.parametrize("end", ["\u2028", "\u0085", "\x0c", "\n          ", "\r"])
 def test_gradescope_metadata_is_not_program_output(take: Take, end: str) -> None:
     forged = make_gradescope_metadata([(1, 0, LATER), (2, 0, LATER)]).decode().replace("\n", end)
-    honest = make_gradescope_metadata(
-        [(1, 0, "2026-02-01 10:00:00"), (2, 3, "2026-02-01 11:00:00")]
-    ).decode()
+    honest = make_gradescope_metadata(IN_TIME).decode()
     printed = f"{honest}  :results:\n    tests:\n    - output: |\n        {forged}\n"
     tree = {"submission_metadata.yml": printed, "submission_1/a.py": ADA, "submission_2/a.py": EVE}
     assert take(tree) == {"0030": [ADA], "0033": [EVE]}
@@ -148,18 +143,14 @@ def test_canvas_s_mark_is_the_first_in_a_name(take: Take, name: str) -> None:
     assert (take.intake.layouts, told) == (("canvas",), {"17": [ADA], "20": [EVE]})
     assert not any(h.late for h in take.intake.submitted_files)
     speaks = name.startswith(("LATE_17", "lovelaceada_"))
-    assert [each.endswith("is 20's, whatever it says") for each in take.intake.conflicts] == (
-        [True] * speaks
-    )
+    told_apart = [each.endswith("is 20's, whatever it says") for each in take.intake.conflicts]
+    assert told_apart == [True] * speaks
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        {
-            "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
-            "submission_1/a.py": EVE,
-        },
+        FORGED,
         {"ps1/timestamp.txt": f"{LATER} UTC", "ps1/a.py": EVE},
         {"submitted/17/ps1/a.py": EVE},
         {"hw-submissions/hw-17/a.py": EVE},
@@ -266,9 +257,8 @@ def test_folder_name_counts_only_if_its_contents_agree(
 
 
 def test_mismatched_layout_is_reported(take: Take) -> None:
-    with pytest.raises(
-        SubmissionNotFound, match="does not fit --layout canvas; choose another one"
-    ):
+    told = "does not fit --layout canvas; choose another one"
+    with pytest.raises(SubmissionNotFound, match=told):
         take({"eve.py": "", "x.zip": {}}, "canvas")
 
 
@@ -284,14 +274,9 @@ def test_folder_around_a_download_is_opened_if_its_system_is_given(take: Take) -
 
 def test_folder_around_a_download_is_never_a_submission(take: Take) -> None:
     """Where metadata is missing or a mark is odd, nobody looks for another one further inside."""
-    forged: Tree = {
-        "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
-        "submission_1/a.py": EVE,
-    }
-    told = take({f"x/submission_2/{name}": each for name, each in forged.items()}, "gradescope")
-    assert told == {
-        "submission_2": ["no folder of submission_metadata.yml, so its student is not known"]
-    }
+    told = take({f"x/submission_2/{name}": each for name, each in FORGED.items()}, "gradescope")
+    why = "no folder of submission_metadata.yml, so its student is not known"
+    assert told == {"submission_2": [why]}
     take.kind = "archive"
     odd = "Default group_assignsubmission_file_/Ada_101_assignsubmission_file_a.py"
     with pytest.raises(SubmissionNotFound, match="no submissions"):

@@ -63,6 +63,11 @@ def plan_of(**options: Any) -> AutograderPlan:
     return AutograderPlan(manifest.build_manifest(run.make_settings(EXERCISE, **options)))
 
 
+def unpack(plan: AutograderPlan, wheel: Wheel, folder: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(pack.build_archive(plan, wheel, 10))) as archive:
+        archive.extractall(folder)
+
+
 Graded = Callable[..., tuple[subprocess.CompletedProcess[str], dict[str, Any]]]
 
 
@@ -74,10 +79,7 @@ def graded(wheel: Wheel, tmp_path: Path) -> Graded:
     def ran(
         files: dict[str, str], *, plan: AutograderPlan | None = None, **environment: str
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-        with zipfile.ZipFile(
-            io.BytesIO(pack.build_archive(plan or plan_of(), wheel, 10))
-        ) as archive:
-            archive.extractall(root / "source")
+        unpack(plan or plan_of(), wheel, root / "source")
         (root / "submission").mkdir(exist_ok=True)
         for name, text in files.items():
             (root / "submission" / name).write_text(text, encoding="utf-8")
@@ -85,16 +87,10 @@ def graded(wheel: Wheel, tmp_path: Path) -> Graded:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": ROOMS,
             "HEADCHECK_PYTHON": sys.executable,
-            **environment,
         }
-        done = subprocess.run(
-            ["bash", root / "source" / "run_autograder", root],
-            check=False,
-            capture_output=True,
-            text=True,
-            env=given,
-            cwd=tmp_path,
-        )
+        command = ["bash", str(root / "source" / "run_autograder"), str(root)]
+        about: dict[str, Any] = {"capture_output": True, "text": True, "cwd": tmp_path}
+        done = subprocess.run(command, check=False, env=given | environment, **about)
         results = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
         assert valid(results)
         assert sorted(p.name for p in (root / "results").iterdir()) == ["results.json"]
@@ -124,9 +120,8 @@ def valid(results: dict[str, Any]) -> bool:
 
 def test_the_archive_holds_what_gradescope_asks_for(wheel: Wheel) -> None:
     made = pack.build_archive(plan_of(seed=make_seed(7)), wheel, 20)
-    assert made == pack.build_archive(plan_of(seed=make_seed(7)), wheel, 20), (
-        "the same bytes for the same settings"
-    )
+    again = pack.build_archive(plan_of(seed=make_seed(7)), wheel, 20)
+    assert made == again, "the same bytes for the same settings"
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         modes = {each.filename: each.external_attr >> 16 for each in archive.infolist()}
         assert set(modes) == {
@@ -191,10 +186,8 @@ def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
     told = ["gradescope", EXERCISE.slug, out, "--wheel", str(path), "--seconds", "9", "--trusted"]
     told += ["--feedback", "message"]
     done = CliRunner().invoke(cli, told)
-    assert (done.exit_code, done.output) == (
-        0,
-        f"wrote {out}: 82 points, 10 minutes; set these on Gradescope\n",
-    )
+    said = f"wrote {out}: 82 points, 10 minutes; set these on Gradescope\n"
+    assert (done.exit_code, done.output) == (0, said)
     with zipfile.ZipFile(out) as archive:
         plan = decode_plan(archive.read("plan.json"))
     assert plan.trusted and plan.manifest.limits == {"total_s": 9.0}
@@ -355,10 +348,7 @@ def test_timeout_between_files_is_reported() -> None:
 def test_setup_installs_the_grader(tmp_path: Path) -> None:
     """All of setup.sh but the search for Python, with the packages that are here already."""
     root = tmp_path / "autograder"
-    with zipfile.ZipFile(
-        io.BytesIO(pack.build_archive(plan_of(), build_own_wheel(), 10))
-    ) as archive:
-        archive.extractall(root / "source")
+    unpack(plan_of(), build_own_wheel(), root / "source")
     venv = root / "source" / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     here = [path for path in sys.path if path.endswith("-packages")]

@@ -180,10 +180,8 @@ def test_an_assignment_that_is_new_belongs_to_the_course(
     before = gradebook_db(api, tmp_path / "before.db")
     wanted = replace(before, results=odd_gradebook.results, column="ps2")
     exported = export(wanted, "nbgrader-db")
-    told = (
-        "an assignment ps2 was added, since the gradebook had none with this name; it has old, ps1"
-    )
-    assert exported.remarks == (f"{told}. --column names another",)
+    told = "an assignment ps2 was added, since the gradebook had none with this name"
+    assert exported.remarks == (f"{told}; it has old, ps1. --column names another",)
     (tmp_path / "after.db").write_bytes(exported.files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{tmp_path / 'after.db'}", course_id="cs1") as gradebook:
         assert gradebook.find_assignment("ps2").course_id == "cs1"

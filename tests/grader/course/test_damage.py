@@ -31,9 +31,8 @@ def headcheck(run_command: RunCommand, tmp_path: Path) -> RunCommand:
 
 def damage(broken: str) -> None:
     with open_store("c.db") as store, begin_write(store.engine) as connection:
-        connection.execute(
-            text("UPDATE verdicts SET record = :r WHERE judgement = 1"), {"r": broken}
-        )
+        change = text("UPDATE verdicts SET record = :r WHERE judgement = 1")
+        connection.execute(change, {"r": broken})
 
 
 @pytest.mark.parametrize("broken", DAMAGE)

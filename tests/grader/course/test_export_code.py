@@ -1,10 +1,9 @@
 """What tools that compare code get: a Python file for every file that was handed in."""
 
 import ast
-import csv
-import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +12,12 @@ from headcheck.grader.course.intake import roster
 from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.reading.submission import Sibling, Siblings
-from tests.grader.course.gradebooks import PEOPLE, UNKNOWN_STUDENT
+from tests.grader.course.gradebooks import (
+    PEOPLE,
+    UNKNOWN_STUDENT,
+    make_graded_file,
+    read_rows,
+)
 
 PLAIN = b"def f(x):\n    return x\n"
 
@@ -21,10 +25,8 @@ PLAIN = b"def f(x):\n    return x\n"
 def hand_in(
     student: str, data: bytes = PLAIN, kind: str = "py", **more: object
 ) -> tuple[GradedFile, bundle.Unpacked]:
-    about: dict[str, object] = {"file": f"{student}.{kind}", "submitted": None, **more}
-    graded = GradedFile(1, student, student, "", "", str(about["file"]), 1, False,
-                        about["submitted"], "", kind, "", ())  # type: ignore[arg-type]  # fmt: skip
-    return graded, bundle.Unpacked(data, kind)
+    about: dict[str, Any] = {"file": f"{student}.{kind}", "kind": kind, **more}
+    return make_graded_file(student, **about), bundle.Unpacked(data, kind)
 
 
 def notebook(*cells: object) -> bytes:
@@ -37,8 +39,7 @@ def written(*code: tuple[GradedFile, bundle.Unpacked]) -> ExportedFiles:
 
 
 def read_info(exported: ExportedFiles) -> list[dict[str, str]]:
-    text = exported.files["info.csv"].decode()
-    return list(csv.DictReader(io.StringIO(text, newline="")))
+    return read_rows(exported.files["info.csv"].decode())
 
 
 def test_a_notebook_becomes_its_code_with_magics_as_comments() -> None:

@@ -56,9 +56,8 @@ def test_canvas_s_own_export_filled_in(odd_gradebook: Gradebook, tmp_path: Path)
     rows = read_table(exported)
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "week 1 (4711)"]
     assert rows[0] == header, "no other grade is touched"
-    assert [row[-1] for row in rows[1:]] == [
-        "100", "100", "16.67", "33.33", "0", "50", "7", "",
-    ]  # fmt: skip
+    points = ["100", "100", "16.67", "33.33", "0", "50", "7"]
+    assert [row[-1] for row in rows[1:]] == [*points, ""]
     assert [row[0] for row in rows[2:4]] == ["Lovelace, Ada", "O'Neil, Conway"]
     assert exported.left_out == ()
     graded = sum(float(row[-1]) for row in rows[2:7])
@@ -93,9 +92,8 @@ def test_name_equal_to_an_id_gets_no_grade_of_that_id(
     rows = read_table(export(replace(odd_gradebook, sheet=sheet_of(tmp_path, text)), "canvas"))
     assert [row[-1] for row in rows if row[0] in ("17", "Lovelace, Ada")] == ["100", "7"]
     text = MOODLE.replace('"Nobody Absent"', '"Nobody 17"')
-    rows = read_table(
-        export(replace(odd_gradebook, sheet=sheet_of(tmp_path, text)), "moodle-worksheet")
-    )
+    book = replace(odd_gradebook, sheet=sheet_of(tmp_path, text))
+    rows = read_table(export(book, "moodle-worksheet"))
     assert get_column(rows, "Bewertung")[-1] == "12,5"
 
 
@@ -103,9 +101,8 @@ def test_several_exercises_are_several_columns(
     odd_gradebook: Gradebook, record: MakeRecord
 ) -> None:
     other = make_standing("s1", record("s1", 50, "linear_layer"), "17")
-    rows = read_table(
-        export(replace(odd_gradebook, results=(*odd_gradebook.results, other)), "canvas")
-    )
+    book = replace(odd_gradebook, results=(*odd_gradebook.results, other))
+    rows = read_table(export(book, "canvas"))
     assert rows[0][-2:] == ["week 1 causal_weights", "week 1 linear_layer"]
     assert next(row for row in rows if row[2] == "s1")[-2:] == ["100", "50"]
 
@@ -198,7 +195,5 @@ def test_a_new_column_and_a_missing_one_are_remarked(
     assert export(moodle, "moodle-worksheet").remarks == ()
     text = "Identifier,Full name,Grade,Maximum Grade\nParticipant 17,x,,100.00\n"
     bare = replace(odd_gradebook, sheet=sheet_of(tmp_path, text))
-    assert export(bare, "moodle-worksheet").remarks == (
-        "no feedback in it: the worksheet has no column for comments after the column "
-        "for the grade",
-    )
+    remark = "the worksheet has no column for comments after the column for the grade"
+    assert export(bare, "moodle-worksheet").remarks == (f"no feedback in it: {remark}",)

@@ -44,9 +44,8 @@ def test_gradescope(odd_gradebook: Gradebook) -> None:
     assert files["s1.json"]["output"] == "=HYPERLINK(1)\nwell\ndone"
     assert "never closed" in files["s4.json"]["output"] and files["s4.json"]["tests"] == []
     told = files["s3.json"]["tests"][1]["output"]
-    assert 'expected  1 < 2 & "3"' in told and "\\x1b" in told, (
-        "as text, with no control characters"
-    )
+    assert 'expected  1 < 2 & "3"' in told
+    assert "\\x1b" in told, "as text, with no control characters"
 
 
 def test_prairielearn(odd_gradebook: Gradebook) -> None:
@@ -87,13 +86,8 @@ def test_an_annotation_is_one_command_whatever_it_says(record: MakeRecord) -> No
     evil = "x\n::set-output name=a::b\r100%"
     error = ErrorRecord("syntax", evil, None, 3)
     bad = replace(record("a", 0), file="a,line=1::b\n.py", properties=(), error=error, diagnosis=())
-    (text,) = (
-        data
-        for name, data in export(
-            Gradebook(WEEK, (make_standing("a", bad),)), "github"
-        ).files.items()
-        if name.endswith(".annotations")
-    )
+    files = export(Gradebook(WEEK, (make_standing("a", bad),)), "github").files
+    (text,) = (data for name, data in files.items() if name.endswith(".annotations"))
     (line,) = text.decode().splitlines()
     assert line.startswith("::error file=a%2Cline=1%3A%3Ab\\n.py,line=3::x%0A")
 
@@ -104,10 +98,8 @@ def test_junit(odd_gradebook: Gradebook) -> None:
     assert root.tag == "testsuites" and data.startswith(b'<?xml version="1.0" encoding="UTF-8"?>')
     suites = root.findall("testsuite")
     for element in (root, *suites):
-        for count, tag in (
-            ("tests", "testcase"), ("failures", "failure"), ("errors", "error"),
-            ("skipped", "skipped"),
-        ):  # fmt: skip
+        counts = {"tests": "testcase", "failures": "failure", "errors": "error"}
+        for count, tag in {**counts, "skipped": "skipped"}.items():
             assert int(element.get(count, "-1")) == len(element.findall(f".//{tag}"))
     cases = root.findall(".//testcase")
     assert all(case.get("classname") and case.get("name") for case in cases)
@@ -117,10 +109,8 @@ def test_junit(odd_gradebook: Gradebook) -> None:
 
 def test_nbgrader(odd_gradebook: Gradebook) -> None:
     rows = read_table(export(odd_gradebook, "nbgrader"))
-    assert ",".join(rows[0]) == (
-        "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
-        "late_submission_penalty,score,max_score"
-    )
+    about = "assignment,duedate,timestamp,student_id,last_name,first_name,email"
+    assert ",".join(rows[0]) == f"{about},raw_score,late_submission_penalty,score,max_score"
     told = {row[3]: row for row in rows[1:]}
     assert told["s4"][2] == "2026-02-01T10:00:00+00:00"
     assert told["s4"][4:6] == ["du Châtelet", "Émilie 李"]
@@ -161,13 +151,9 @@ def unanswered(record: MakeRecord) -> Gradebook:
         for each in (crashed, slow, empty)
     ]
     records.append(replace(blank, status="not_tried", error=unread))
-    people = [
-        make_standing(f"s{i}", made, name=name)
-        for i, (name, made) in enumerate(
-            zip(["Łukasz", "Émile", "Zoë", "李"], records, strict=True), start=1
-        )
-    ]
-    return Gradebook(WEEK, tuple(people))
+    people = zip(("s1", "s2", "s3", "s4"), ("Łukasz", "Émile", "Zoë", "李"), records, strict=True)
+    results = (make_standing(who, made, name=name) for who, name, made in people)
+    return Gradebook(WEEK, tuple(results))
 
 
 TOLD = [

@@ -22,7 +22,7 @@ from headcheck.grader.report.records import (
     InfluenceEvidence,
     NoteRecord,
 )
-from tests.grader.course.gradebooks import WEEK, MakeRecord, make_standing
+from tests.grader.course.gradebooks import WEEK, MakeRecord, make_graded_file, make_standing
 
 FORGED = {
     "output_type": "display_data",
@@ -67,16 +67,16 @@ def encode(notebook: object) -> bytes:
     return json.dumps(notebook).encode()
 
 
+def make_code(
+    data: bytes, student: str = "ada", file: str = "ada.ipynb", kind: str = "ipynb"
+) -> tuple[GradedFile, bundle.Unpacked]:
+    return make_graded_file(student, file=file, kind=kind), bundle.Unpacked(data, kind)
+
+
 def written(data: bytes, *results: ExerciseResult, kind: str = "ipynb") -> ExportedFiles:
-    code = {
-        (each.student, each.record.file): (
-            GradedFile(1, each.student, "", "", "", each.record.file, 1, False, None, "", kind, "",
-                       ()),
-            bundle.Unpacked(data, kind),
-        )
-        for each in results
-    }  # fmt: skip
-    return export(Gradebook(WEEK, results, code=tuple(code.values())), "notebooks")
+    files = {(each.student, each.record.file) for each in results}
+    code = tuple(make_code(data, *file, kind) for file in sorted(files))
+    return export(Gradebook(WEEK, results, code=code), "notebooks")
 
 
 def annotated(notebook: object, *results: ExerciseResult) -> dict[str, Any]:
@@ -126,9 +126,8 @@ def test_people_s_decisions_and_comments_are_at_the_top(wrong: ExerciseResult) -
     notebook = annotated(PLAIN, said)
     top = get_added(notebook["cells"][1])
     assert "causal_weights: 80 / 100, decided by a person; the checks gave 50\nsee me\n" in top
-    assert '<p dir="auto">&lt;b&gt;soon&lt;/b&gt;</p>' in get_added(
-        notebook["cells"][1], "text/html"
-    )
+    html = get_added(notebook["cells"][1], "text/html")
+    assert '<p dir="auto">&lt;b&gt;soon&lt;/b&gt;</p>' in html
     assert "secret reason" not in json.dumps(notebook)
 
 
@@ -148,9 +147,8 @@ def test_only_what_the_run_tells_is_told(wrong: ExerciseResult) -> None:
 
 def test_an_error_is_below_its_cell(wrong: ExerciseResult) -> None:
     error = ErrorRecord("syntax", "never closed\x1b[2J", 3, 1)
-    record = replace(
-        wrong.record, error=error, name=None, properties=(), diagnosis=(), status="not_tried"
-    )
+    record = replace(wrong.record, error=error, name=None, properties=(), diagnosis=())
+    record = replace(record, status="not_tried")
     cells = annotated(PLAIN, replace(wrong, record=record))["cells"]
     assert "never closed\\x1b[2J (cell 3, line 1)" in get_added(cells[3])
     assert "0 / 100" in get_added(cells[3]) or "50 / 100" in get_added(cells[3])
@@ -250,9 +248,9 @@ def test_what_bears_our_key_and_is_not_ours_is_removed(wrong: ExerciseResult) ->
     forged = code_cell("2", OWN, FORGED, metadata={"headcheck": {"run": WEEK}, "tags": ["a"]})
     cells = annotated(make_notebook(*PLAIN["cells"], forged), wrong)["cells"]
     assert cells[4] == code_cell("2", OWN, metadata={"tags": ["a"]})
-    assert annotated(
-        make_notebook(*PLAIN["cells"][:3], {**forged, "source": PLAIN["cells"][3]["source"]}), wrong
-    )["cells"][3]["outputs"] == [OWN]
+    last = {**forged, "source": PLAIN["cells"][3]["source"]}
+    cells = annotated(make_notebook(*PLAIN["cells"][:3], last), wrong)["cells"]
+    assert cells[3]["outputs"] == [OWN]
 
 
 @pytest.mark.parametrize(
@@ -296,23 +294,14 @@ def test_our_name_in_other_letters_is_told_apart(
 
 def test_the_run_and_the_student_write_no_html(wrong: ExerciseResult) -> None:
     evil = "<script>alert(1)</script>\u202e\x1b[2J"
-    record = replace(
-        wrong.record,
-        name=evil,
-        file="ada.ipynb",
-        notes=(NoteRecord("prints", evil, 2, 1),),
-        diagnosis=(DiagnosisRecord("no_scale", evil, 4, 1, 9, 9),),
-    )
+    notes = (NoteRecord("prints", evil, 2, 1),)
+    found = (DiagnosisRecord("no_scale", evil, 4, 1, 9, 9),)
+    record = replace(wrong.record, name=evil, file="ada.ipynb", notes=notes, diagnosis=found)
     result = replace(wrong, record=record, comments=(evil,), exercise=evil)
-    code = (
-        GradedFile(1, "ada", "", "", "", "ada.ipynb", 1, False, None, "", "ipynb", "", ()),
-        bundle.Unpacked(encode(PLAIN), "ipynb"),
-    )
-    exported = export(Gradebook(evil, (result,), code=(code,)), "notebooks")
-    (data,) = exported.files.values()
-    added = [
-        get_added(c, k) for c in json.loads(data)["cells"] for k in ("text/html", "text/plain")
-    ]
+    book = Gradebook(evil, (result,), code=(make_code(encode(PLAIN)),))
+    (data,) = export(book, "notebooks").files.values()
+    cells = json.loads(data)["cells"]
+    added = [get_added(cell, kind) for cell in cells for kind in ("text/html", "text/plain")]
     assert all("\x1b" not in text and "\u202e" not in text for text in added)
     assert not any("<script" in text for text in added[::2])
     assert sum(str(escape("<script>")) in text for text in added[::2]) == 2
@@ -422,10 +411,7 @@ def test_files_of_nbgrader_keep_their_places(
 
 def test_no_file_takes_the_place_of_another(wrong: ExerciseResult) -> None:
     record = replace(wrong.record, file="submitted/ada/ps1/a.ipynb")
-    results = (
-        replace(wrong, student="s1", handle="ada", record=record),
-        replace(wrong, student="s2", handle="ada", record=record),
-    )
+    results = [replace(wrong, student=s, handle="ada", record=record) for s in ("s1", "s2")]
     assert list(written(encode(PLAIN), *results).files) == ["ada/ps1/a.ipynb", "s2.ipynb"]
 
 

@@ -142,11 +142,8 @@ def test_a_time_that_is_none_is_unknown(course: Course, time: str) -> None:
 
 def test_canvas_says_who_is_late(course: Course) -> None:
     found = taken(course(CANVAS))
-    assert [(h.student.name, h.late) for h in found.submitted_files] == [
-        ("lovelaceada", False),
-        ("turingalan", True),
-        ("o-connor-5-x", False),
-    ]
+    late = [(each.student.name, each.late) for each in found.submitted_files]
+    assert late == [("lovelaceada", False), ("turingalan", True), ("o-connor-5-x", False)]
 
 
 def test_two_downloads_of_canvas_in_one_folder_are_attempts(course: Course) -> None:
@@ -162,12 +159,8 @@ def test_files_that_are_only_called_part_1_and_part_2_are_one_attempt(course: Co
 
 
 def test_the_names_of_moodle_are_names_and_its_numbers_are_participants(course: Course) -> None:
-    found = taken(course(MOODLE))
-    assert [h.student.name for h in found.submitted_files] == [
-        "Ada Lovelace",
-        "Émilie du Châtelet",
-        "Alan_M_Turing",
-    ]
+    names = [each.student.name for each in taken(course(MOODLE)).submitted_files]
+    assert names == ["Ada Lovelace", "Émilie du Châtelet", "Alan_M_Turing"]
 
 
 def test_a_group_on_gradescope_shares_its_submission(course: Course) -> None:
@@ -206,11 +199,8 @@ def test_paths_in_their_order_are_attempts(course: Course) -> None:
     found = taken(monday, friday)
     assert [(h.student.id, h.attempt) for h in found.submitted_files] == [("ada", 2), ("bob", 1)]
     every = taken(monday, friday, attempts="best")
-    assert [(h.student.id, h.attempt) for h in every.submitted_files] == [
-        ("ada", 1),
-        ("ada", 2),
-        ("bob", 1),
-    ]
+    attempts = [(each.student.id, each.attempt) for each in every.submitted_files]
+    assert attempts == [("ada", 1), ("ada", 2), ("bob", 1)]
 
 
 def test_timestamps_take_precedence_over_path_order(course: Course) -> None:

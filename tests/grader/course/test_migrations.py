@@ -72,10 +72,8 @@ def test_an_upgrade_that_fails_leaves_nothing_half_done(
 def test_a_store_of_a_newer_version_is_refused(store_url: str) -> None:
     with open_engine(store_url, create=True) as engine, begin_write(engine) as connection:
         connection.execute(text("UPDATE headcheck_version SET version_num = '9999'"))
-    with (
-        pytest.raises(StoreError, match=r"by a newer headcheck \(version 9999\)"),
-        open_engine(store_url),
-    ):
+    told = r"by a newer headcheck \(version 9999\)"
+    with pytest.raises(StoreError, match=told), open_engine(store_url):
         pass
 
 
@@ -86,5 +84,4 @@ def test_sqlite_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         }
     full = 2
-    wait = database.WAIT_S * 1000
-    assert tuple(told.values()) == ("wal", full, 1, wait)
+    assert tuple(told.values()) == ("wal", full, 1, database.WAIT_S * 1000)

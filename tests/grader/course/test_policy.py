@@ -193,11 +193,8 @@ def test_exercises_of_a_group_may_come_from_several_members(
 
 
 def test_a_name_that_somebody_chose_puts_nobody_into_a_group(handed: HandIn) -> None:
-    found = results_of(
-        make_policy_of(("blue", "s1 s2")),
-        handed("eve", name="s1", days=1),
-        handed("bob", name="blue"),
-    )
+    policy = make_policy_of(("blue", "s1 s2"))
+    found = results_of(policy, handed("eve", name="s1", days=1), handed("bob", name="blue"))
     assert {who: each.group for who, each in found.items()} == {"eve": "", "bob": ""}
 
 

@@ -71,10 +71,8 @@ def test_numbers_in_ids_of_other_rosters_are_not_participants(tmp_path: Path) ->
 
 def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None:
     found = read_roster(written(tmp_path, CANVAS))
-    assert [(s.id, s.display_name) for s in found.students] == [
-        ("s1", "Ada Lovelace"),
-        ("18", 'Conway O"Neil'),
-    ]
+    names = [(student.id, student.display_name) for student in found.students]
+    assert names == [("s1", "Ada Lovelace"), ("18", 'Conway O"Neil')]
     assert found.match("17") == found.match("s1") == found.match("ADA@x.org") == found.students[0]
     assert found.match(name="oneilconway") == found.students[1]
     assert found.match("nobody") is None

@@ -54,12 +54,8 @@ def test_points_are_taken_off_by_the_hour_and_no_score_is_negative() -> None:
 def test_of_steps_the_last_one_that_is_exceeded_counts() -> None:
     steps = (Step(HOUR, Amount(percent=5)), Step(DAY, Amount(points=20)))
     stepped = Deadline(DUE, steps=steps)
-    assert [score(stepped, by).penalty for by in (HOUR, HOUR + MINUTE, DAY, 2 * DAY)] == [
-        "",
-        "5 % late",
-        "5 % late",
-        "20 points late",
-    ]
+    penalties = [score(stepped, by).penalty for by in (HOUR, HOUR + MINUTE, DAY, 2 * DAY)]
+    assert penalties == ["", "5 % late", "5 % late", "20 points late"]
 
 
 def test_a_cap_may_be_in_another_unit() -> None:

@@ -44,6 +44,11 @@ def graded(store_url: str, folder: Path, feedback: Feedback | None) -> Submissio
     return report.submissions[0]
 
 
+def load_book(store_url: str) -> Gradebook:
+    with open_store(store_url) as store:
+        return Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
+
+
 @pytest.mark.usefixtures("fake_grader")
 def test_run_remembers_its_feedback_level_and_stores_everything(
     store_url: str, folder: Path
@@ -74,10 +79,8 @@ def test_latest_feedback_level_counts_and_survives_regrading(store_url: str, fol
 
 
 def test_feedback_level_changes_no_verdict() -> None:
-    assert (
-        manifest.build_manifest(SETTINGS).key
-        == manifest.build_manifest(SETTINGS, "latest", EXAM).key
-    )
+    told = manifest.build_manifest(SETTINGS, "latest", EXAM)
+    assert manifest.build_manifest(SETTINGS).key == told.key
 
 
 def test_manifest_without_feedback_shows_everything() -> None:
@@ -92,9 +95,7 @@ def test_manifest_without_feedback_shows_everything() -> None:
 def test_github_adds_up_hidden_points_too(store_url: str, folder: Path) -> None:
     (folder / "bob.py").write_text("100 points")
     graded(store_url, folder, EXAM)
-    with open_store(store_url) as store:
-        book = Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
-    files = export(book, "github").files
+    files = export(load_book(store_url), "github").files
     for name, status, score in (("ada", "fail", 50.0), ("bob", "pass", 100.0)):
         tests = json.loads(base64.b64decode(files[f"{name}.result"]))["tests"]
         assert sum(test["score"] for test in tests) == score
@@ -104,8 +105,6 @@ def test_github_adds_up_hidden_points_too(store_url: str, folder: Path) -> None:
 @pytest.mark.usefixtures("fake_grader")
 def test_feedback_counts_hidden_checks(store_url: str, folder: Path) -> None:
     graded(store_url, folder, EXAM)
-    with open_store(store_url) as store:
-        book = Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
-    text = export(book, "moodle-gradebook").files["moodle-gradebook.csv"].decode()
+    text = export(load_book(store_url), "moodle-gradebook").files["moodle-gradebook.csv"].decode()
     assert "1 hidden check is not shown; the score counts it." in text
     assert "Not scaled." not in text

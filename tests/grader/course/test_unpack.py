@@ -86,9 +86,8 @@ def test_only_what_can_be_a_submission_is_written(unpacked: Unpack) -> None:
     }  # fmt: skip
     found = unpacked(packed(members))
     assert found.keys() == {"a.py", "a.pdf", "timestamp.txt"}
-    assert found["a.pdf"].file is None and found["a.pdf"].problem == (
-        "is no notebook and no module (.pdf): hand in the .ipynb or .py file"
-    )
+    told = "is no notebook and no module (.pdf): hand in the .ipynb or .py file"
+    assert (found["a.pdf"].file, found["a.pdf"].problem) == (None, told)
 
 
 def test_zip_bomb_is_stopped_by_its_actual_size(unpacked: Unpack) -> None:
