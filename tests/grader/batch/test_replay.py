@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -152,8 +153,7 @@ def test_replay_adds_notes_to_the_harness() -> None:
     harness = Harness(make_subject(rough), EXERCISE.contract)
     answers = run_batch_plan(harness, EXERCISE)
     harness.notes.clear()
-    seen = AnswerReplay(
-        harness, lambda key: BATCH_PLAN.recall(answers.comparison, key, unstacked=False)
-    )
+    recall = partial(BATCH_PLAN.recall, answers.comparison, unstacked=False)
+    seen = AnswerReplay(harness, recall)
     assert not seen.list_open(it_equals_the_equation, PLAN[it_equals_the_equation])
     assert [kind for kind, _ in harness.notes] == ["float32"]

@@ -111,9 +111,8 @@ def test_a_method_that_was_meant_to_be_forward_is_offered(written: str) -> None:
     text = 'Module [Head] is missing the required "forward" function'
     assert explain("NotImplementedError", text, source) == (told, 2)
     [definition] = list_definitions(read_source(source.encode(), "py"))
-    assert [(n.wanted, n.written, n.line) for n in definition.near_names] == [
-        ("forward", written, 2)
-    ]
+    [near] = definition.near_names
+    assert (near.wanted, near.written, near.line) == ("forward", written, 2)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,9 @@ def test_an_outline_has_classes_and_functions() -> None:
     assert (head.times_defined, head.redefined_in) == (1, ())
     assert (attend.name, attend.kind, attend.cell) == ("attend", "function", 3)
     assert attend.forward is None
-    others = ("rest", "*", False), ("scale", "keyword", False), ("bias", "keyword", True)
-    expected = (*others, ("more", "**", False))
-    assert attend.parameters == (*parameters("q", "k"), *(Parameter(*each) for each in expected))
+    scale, bias = Parameter("scale", "keyword", False), Parameter("bias", "keyword", True)
+    rest, more = Parameter("rest", "*", False), Parameter("more", "**", False)
+    assert attend.parameters == (*parameters("q", "k"), rest, scale, bias, more)
 
 
 def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:

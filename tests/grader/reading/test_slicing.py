@@ -215,9 +215,8 @@ def test_early_call_needs_the_globals_bound_at_that_time() -> None:
         "n = 1", "def helper(): return n", "early = helper()", "n = 2", "Wanted = lambda: early"
     )
     assert wanted_of(source)() == 1
-    assert wanted_of(read_notebook("n = 1", "Wanted = [*map(lambda x: x * n, [1])]", "n = 2")) == [
-        1
-    ]
+    source = read_notebook("n = 1", "Wanted = [*map(lambda x: x * n, [1])]", "n = 2")
+    assert wanted_of(source) == [1]
 
 
 def test_function_that_outlives_its_name_reads_final_globals() -> None:

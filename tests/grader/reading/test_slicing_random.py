@@ -95,9 +95,8 @@ def test_a_slice_gives_what_the_whole_notebook_gives(program: list[str], name: s
                 exec(cell, whole)
         except (NameError, RecursionError, TypeError, AttributeError):
             assume(False)  # such a notebook stops
-    source = SubmissionSource(
-        tuple(SourceCell(i, text) for i, text in enumerate([START, *program], start=1))
-    )
+    numbered = enumerate([START, *program], start=1)
+    source = SubmissionSource(tuple(SourceCell(i, text) for i, text in numbered))
     part: dict[str, Any] = {"__name__": "submission"}
     for step in compute_slice(source, name):
         exec(step.compile(), part)

@@ -68,20 +68,16 @@ def test_reading_a_notebook_variable_is_named_with_both_places() -> None:
     source = read_notebook(
         "masked = compute()", "class Wanted:\n    def forward(self, x):\n        return masked @ x"
     )
-    told = (
-        "`forward` of `Wanted` reads the notebook variable `masked` (set in cell 1); "
-        "a class should use its own arguments and attributes"
-    )
+    reads = "`forward` of `Wanted` reads the notebook variable `masked` (set in cell 1)"
+    told = f"{reads}; a class should use its own arguments and attributes"
     assert find_warnings(source, "Wanted") == (CodeWarning("notebook_variable", told, 2, 3),)
 
 
 def test_functions_and_modules_are_named_as_such() -> None:
     source = read_source(b"n = f()\ndef Wanted(x):\n    return x * n\n", "py")
     [remark] = find_warnings(source, "Wanted")
-    assert remark.message == (
-        "`Wanted` reads the module variable `n` (set on line 1); "
-        "a function should use its own arguments"
-    )
+    reads = "`Wanted` reads the module variable `n` (set on line 1)"
+    assert remark.message == f"{reads}; a function should use its own arguments"
     assert (remark.cell, remark.line) == (None, 3)
 
 
@@ -169,6 +165,9 @@ def test_printing_in_forward_is_counted_where_it_starts() -> None:
     assert find_warnings(read_notebook(wanted), "Wanted") == (CodeWarning("prints", told, 1, 5),)
 
 
+PRINTS = "class A:\n def forward(self, x): print(x)"
+
+
 @pytest.mark.parametrize(
     ("cells", "label"),
     [
@@ -178,14 +177,8 @@ def test_printing_in_forward_is_counted_where_it_starts() -> None:
             ["class Wanted:\n def forward(me, x): me.show(x)\n def show(self, x): print(x)"],
             "`show` of `Wanted`",
         ),
-        (
-            ["def show(x): print(x)", "class Wanted:\n def forward(self, x): show(x)"],
-            "`show`",
-        ),
-        (
-            ["class A:\n def forward(self, x): print(x)", "class Wanted(A): pass"],
-            "`forward` of `A`",
-        ),
+        (["def show(x): print(x)", "class Wanted:\n def forward(self, x): show(x)"], "`show`"),
+        ([PRINTS, "class Wanted(A): pass"], "`forward` of `A`"),
         (
             [
                 "class A:\n def forward(self, x): self.show(x)\n def show(self, x): return x",
@@ -194,19 +187,10 @@ def test_printing_in_forward_is_counted_where_it_starts() -> None:
             "`show` of `Wanted`",
         ),
         (
-            [
-                "class A:\n def forward(self, x): print(x)",
-                "class Wanted(A):\n def forward(self, x): return super().forward(x)",
-            ],
+            [PRINTS, "class Wanted(A):\n def forward(self, x): return super().forward(x)"],
             "`forward` of `A`",
         ),
-        (
-            [
-                "class Head:\n def forward(self, x): print(x)",
-                "class Wanted:\n def __init__(self): self.head = Head()",
-            ],
-            "`forward` of `Head`",
-        ),
+        ([PRINTS, "class Wanted:\n def __init__(self): self.head = A()"], "`forward` of `A`"),
     ],
 )
 def test_printing_is_found_in_all_that_forward_calls(cells: list[str], label: str) -> None:
@@ -218,10 +202,7 @@ def test_printing_is_found_in_all_that_forward_calls(cells: list[str], label: st
     [
         ["class Wanted:\n def __init__(self): print(1)\n def forward(self, x): return x"],
         ["class Wanted:\n def show(self): print(1)\n def forward(self, x): return x"],
-        [
-            "class A:\n def forward(self, x): print(x)",
-            "class Wanted(A):\n def forward(self, x): return x",
-        ],
+        [PRINTS, "class Wanted(A):\n def forward(self, x): return x"],
         ["def make(): print(1)", "class Wanted:\n def __init__(self): make()"],
         ["def print(x): pass", "class Wanted:\n def forward(self, x): print(x)"],
         ["class Wanted:\n def forward(self, x, print): print(x)"],
@@ -335,10 +316,8 @@ def module(line: str) -> str:
 )
 def test_a_tensor_as_a_plain_attribute_is_named(line: str) -> None:
     source = read_notebook(IMPORTS, "from torch import randn", module(line))
-    told = (
-        "`self.w` of `Wanted` is a plain tensor: "
-        "optimizers, state_dict and .to(device) do not see it"
-    )
+    unseen = "optimizers, state_dict and .to(device) do not see it"
+    told = f"`self.w` of `Wanted` is a plain tensor: {unseen}"
     assert find_warnings(source, "Wanted") == (CodeWarning("unregistered", told, 3, 3),)
 
 

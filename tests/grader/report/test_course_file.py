@@ -65,11 +65,9 @@ def test_a_file_says_where_everything_is_asked(tmp_path: Path) -> None:
 def test_a_file_has_rubrics_and_weights_of_single_students(tmp_path: Path) -> None:
     assert read(tmp_path, "").rubrics == {}
     assert read(tmp_path, "rubric = {}").rubrics == {}
-    found = read(
-        tmp_path,
-        '[rubric.rope]\nstyle = { points = 4, text = "It is short." }\nextra = { bonus = 1.239 }\n'
-        "[weights.rope]\n17 = { style = 0 }\n",
-    ).rubrics
+    told = 'style = { points = 4, text = "It is short." }'
+    rubric = f"[rubric.rope]\n{told}\nextra = {{ bonus = 1.239 }}\n"
+    found = read(tmp_path, f"{rubric}[weights.rope]\n17 = {{ style = 0 }}\n").rubrics
     assert found is not None
     style, extra = found["rope"].criteria
     assert style == Criterion("style", 4, "It is short.")
@@ -92,6 +90,11 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
     assert found.get_level("it_equals_the_equation") is FeedbackLevel.MESSAGE
 
 
+POINTS, VALUES = "[points.causal_attention]\n", "`points.causal_attention.values`"
+ROPE, STYLE = "[rubric.rope]\n", "`rubric.rope.style`"
+ADA = f"{ROPE}style = {{ points = 4 }}\n[weights.rope]\nada = "
+
+
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
@@ -105,10 +108,7 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         (b"round = 1 # \xff", "1: is not UTF-8: save it as such"),
         ("a = " + "[" * 5000, "1: is not TOML: it is nested too deeply"),
         ("#" * (MAX_BYTES + 1), "1: is no file of at most 64 KiB"),
-        (
-            "\nround = 0",
-            "2: scores are rounded to hundredths of a point or multiples of them, ",
-        ),
+        ("\nround = 0", "2: scores are rounded to hundredths of a point or multiples of them, "),
         ("round = 0.125", "1: scores are rounded to hundredths of a point or multiples"),
         ("round = nan", "1: scores are rounded to hundredths of a point or multiples"),
         ("round = inf", "1: scores are rounded to hundredths of a point or multiples"),
@@ -132,69 +132,51 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
             "2: `points.causal_attention` must be a table of groups and points, as in values = 40, "
             "not 3",
         ),
-        (
-            "[points.causal_attention]\n\nvalue = 1",
-            "3: there is no group 'value'; did you mean 'values'?",
-        ),
-        (
-            "[points.causal_attention]\nvalues = -1",
-            "2: `points.causal_attention.values` must be a number from 0 to 1000000, not -1",
-        ),
-        (
-            "[points.causal_attention]\nvalues = 1e308",
-            "2: `points.causal_attention.values` must be a number from 0 to 1000000, not 1e+308",
-        ),
-        ("[points.causal_attention]\nvalues = true", "2: `points.causal_attention.values` must be"),
-        ("[points.causal_attention]\nvalues = nan", "2: `points.causal_attention.values` must be"),
-        ("[points.causal_attention]\nvalues = inf", "2: `points.causal_attention.values` must be"),
-        ("[points.causal_attention]\nvalues = 'x'", "2: `points.causal_attention.values` must be"),
+        (f"{POINTS}\nvalue = 1", "3: there is no group 'value'; did you mean 'values'?"),
+        (f"{POINTS}values = -1", f"2: {VALUES} must be a number from 0 to 1000000, not -1"),
+        (f"{POINTS}values = 1e308", f"2: {VALUES} must be a number from 0 to 1000000, not 1e+308"),
+        *((f"{POINTS}values = {x}", f"2: {VALUES} must be") for x in ("true", "nan", "inf", "'x'")),
         ("rubric = 3", "1: `rubric` must be a table of exercises: write [rubric.SLUG], not 3"),
         ("[rubric.rop]", "1: there is no exercise 'rop'; did you mean 'rope'?"),
         ("[rubric]\nrope = 4", "2: `rubric.rope` must be a table of criteria, as in style = {"),
+        (f"{ROPE}\nstyle = 4", f"3: {STYLE} must be a table, as in {{ points = 4 }}, not 4"),
         (
-            "[rubric.rope]\n\nstyle = 4",
-            "3: `rubric.rope.style` must be a table, as in { points = 4 }, not 4",
-        ),
-        (
-            "[rubric.rope]\n'a comment' = { points = 4 }",
+            f"{ROPE}'a comment' = {{ points = 4 }}",
             "2: 'a comment' is no name for a criterion: write up to 40 letters a to z, digits",
         ),
         (
-            "[rubric.rope]\nname = { points = 4 }",
+            f"{ROPE}name = {{ points = 4 }}",
             "2: 'name' is a column of the sheet of marks: choose another name",
         ),
-        ("[rubric.rope]\n'=1' = { points = 4 }", "2: '=1' is no name for a criterion"),
-        ("[rubric.rope]\nstyle = { point = 4 }", "2: there is no key 'point'; did you mean 'po"),
+        (f"{ROPE}'=1' = {{ points = 4 }}", "2: '=1' is no name for a criterion"),
+        (f"{ROPE}style = {{ point = 4 }}", "2: there is no key 'point'; did you mean 'po"),
         (
-            "[rubric.rope]\nstyle = { text = 'It is short.' }",
+            f"{ROPE}style = {{ text = 'It is short.' }}",
             "2: 'style' needs either `points` or, if it is a bonus, `bonus`",
         ),
-        ("[rubric.rope]\nstyle = { points = 4, bonus = 4 }", "2: 'style' needs either `points`"),
+        (f"{ROPE}style = {{ points = 4, bonus = 4 }}", "2: 'style' needs either `points`"),
         (
-            "[rubric.rope]\nstyle = { points = 0 }",
+            f"{ROPE}style = {{ points = 0 }}",
             "2: `rubric.rope.style.points` must be a number from 0.01 to 1000000, not 0",
         ),
-        ("[rubric.rope]\nstyle = { points = nan }", "2: `rubric.rope.style.points` must be a nu"),
-        ("[rubric.rope]\nstyle = { bonus = inf }", "2: `rubric.rope.style.bonus` must be a num"),
-        ("[rubric.rope]\nstyle = { points = true }", "2: `rubric.rope.style.points` must be a n"),
+        (f"{ROPE}style = {{ points = nan }}", "2: `rubric.rope.style.points` must be a nu"),
+        (f"{ROPE}style = {{ bonus = inf }}", "2: `rubric.rope.style.bonus` must be a num"),
+        (f"{ROPE}style = {{ points = true }}", "2: `rubric.rope.style.points` must be a n"),
         (
-            "[rubric.rope]\nstyle = { points = 4, text = 4 }",
+            f"{ROPE}style = {{ points = 4, text = 4 }}",
             "2: `rubric.rope.style.text` must be a sentence, not 4",
         ),
         (
             "[weights.rope]\nada = { style = 0 }",
             "1: there is no [rubric.rope] to which these belong",
         ),
+        (f"{ADA}{{ stile = 0 }}", "4: there is no criterion 'stile'; did you mean 'style'?"),
         (
-            "[rubric.rope]\nstyle = { points = 4 }\n[weights.rope]\nada = { stile = 0 }",
-            "4: there is no criterion 'stile'; did you mean 'style'?",
-        ),
-        (
-            "[rubric.rope]\nstyle = { points = 4 }\n[weights.rope]\nada = { style = -1 }",
+            f"{ADA}{{ style = -1 }}",
             "4: `weights.rope.ada.style` must be a number from 0 to 100, not -1",
         ),
         (
-            "[rubric.rope]\nstyle = { points = 4 }\n[weights.rope]\nada = 0",
+            f"{ADA}0",
             "4: `weights.rope.ada` must be a table of criteria and factors, as in { style = 0 }",
         ),
         ("feedback = 'mesage'", "1: there is no level 'mesage'; did you mean 'message'?"),
@@ -202,10 +184,7 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("[feedback]\nlevel = 3", "2: there is no level 3; there are case, full, message, name"),
         ("[feedback.levels]\nvalues = 'all'", "2: there is no level 'all'; there are case, full"),
         ("[feedback]\nhiden = []", "2: there is no key 'hiden'; did you mean 'hidden'?"),
-        (
-            '[feedback]\nprints = "no"',
-            "2: `feedback.prints` must be true or false, not 'no'",
-        ),
+        ("[feedback]\nprints = 'no'", "2: `feedback.prints` must be true or false, not 'no'"),
         (
             "[feedback]\nhidden = 'dropout'",
             "2: `feedback.hidden` must be a list of names, as in [\"dropout\"], not 'dropout'",

@@ -58,6 +58,7 @@ def test_groups_are_a_table_or_a_file(tmp_path: Path) -> None:
     assert told.groups == GroupSettings(file=tmp_path / "groups.csv")
 
 
+STEPS = f"{HEAD}[deadlines.week-1.penalty]\n"
 TIME = "a date and time with an offset, as in 2026-02-01T18:00:00+01:00"
 
 
@@ -90,31 +91,19 @@ TIME = "a date and time with an offset, as in 2026-02-01T18:00:00+01:00"
         (f"{HEAD}penalty = {{}}", '3: `deadlines.week-1.penalty` must be "10 % per day"'),
         (f"{HEAD}penalty = '101 % per day'", "3: `deadlines.week-1.penalty` must be an amount"),
         (
-            f"{HEAD}[deadlines.week-1.penalty]\n'1 h' = 5",
+            f"{STEPS}'1 h' = 5",
             '4: `deadlines.week-1.penalty.1 h` must be an amount, as in "10 %" or "5 points", no',
         ),
-        (
-            f"{HEAD}[deadlines.week-1.penalty]\n'soon' = '5 %'",
-            "4: `deadlines.week-1.penalty.soon` must be a period",
-        ),
-        (
-            f"{HEAD}[deadlines.week-1.penalty]\n'1 day' = '5 %'\n'2 h' = '10 %'",
-            "4: takes off no more than '2 h'",
-        ),
-        (
-            f"{HEAD}[deadlines.week-1.penalty]\n'1 day' = '5 %'\n'24 h' = '10 %'",
-            "5: '1 day' and '24 h' are equally long",
-        ),
+        (f"{STEPS}'soon' = '5 %'", "4: `deadlines.week-1.penalty.soon` must be a period"),
+        (f"{STEPS}'1 day' = '5 %'\n'2 h' = '10 %'", "4: takes off no more than '2 h'"),
+        (f"{STEPS}'1 day' = '5 %'\n'24 h' = '10 %'", "5: '1 day' and '24 h' are equally long"),
         (f"{HEAD}at_most = '50'", "3: `deadlines.week-1.at_most` must be an amount, as in"),
         (f"{HEAD}cut_off = 'never'", "3: `deadlines.week-1.cut_off` must be a period, as in"),
         (
             f"{HEAD}cut_off = true",
             f'3: `deadlines.week-1.cut_off` must be {TIME}, or a period, as in "2 days", not True',
         ),
-        (
-            f"{HEAD}cut_off = 2026-02-01T16:59:00Z",
-            "3: `deadlines.week-1.cut_off` is before `due`",
-        ),
+        (f"{HEAD}cut_off = 2026-02-01T16:59:00Z", "3: `deadlines.week-1.cut_off` is before `due`"),
         (f"{HEAD}extensions = 3", "3: `deadlines.week-1.extensions` must be a table of students"),
         (
             f"{HEAD}[deadlines.week-1.extensions]\ns1 = '2 day'\ns2 = 2026-01-01T00:00:00Z",

@@ -283,9 +283,8 @@ def test_properties_shown_by_name_are_all_shown() -> None:
 @pytest.mark.parametrize("kind", ViolationKind)
 def test_difference_can_be_described_without_numbers(kind: ViolationKind) -> None:
     found = Violation(kind, "0.5", "1.5", "output[0, 2] after 3", "It holds.", "seed=3", "look")
-    assert found.redacted_message == (
-        f"Fails: It holds.\n  got       {KIND_MESSAGES[kind]} at output after 3\n  hint      look"
-    )
+    got = f"  got       {KIND_MESSAGES[kind]} at output after 3"
+    assert found.redacted_message == f"Fails: It holds.\n{got}\n  hint      look"
     bare = Violation(kind, "0.5", "1.5", claim="It holds.")
     assert bare.redacted_message == f"Fails: It holds.\n  got       {KIND_MESSAGES[kind]}"
 

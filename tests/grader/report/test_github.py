@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -40,7 +41,13 @@ def claim(
 
 
 def submission(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
-    about = {"name": "A", "score": 1.0, "max_score": 3.0, "status": "failed", **more}
+    about: dict[str, Any] = {
+        "name": "A",
+        "score": 1.0,
+        "max_score": 3.0,
+        "status": "failed",
+        **more,
+    }
     return make_submission(*claims, **about)
 
 
@@ -72,10 +79,8 @@ def test_findings_come_in_order_and_the_text_follows() -> None:
 def test_ungradable_file_states_the_location() -> None:
     error = ErrorRecord("syntax", "'(' was never closed", 3, 2)
     first, _ = commands(submission(error=error, status="not_tried"))
-    assert first == (
-        "::error file=ada.py,line=302,title=It could not be judged%3A syntax::"
-        "'(' was never closed (cell 3, line 2)"
-    )
+    where = "file=ada.py,line=302,title=It could not be judged%3A syntax"
+    assert first == f"::error {where}::'(' was never closed (cell 3, line 2)"
 
 
 def test_passed_submission_gives_only_a_notice() -> None:

@@ -46,16 +46,12 @@ def drawn(exercise: Exercise, answer: Answer) -> int:
         session.load(contract.name, *(other.name for other in contract.transfer or ()))
         harness = Harness(ChannelSubject(session), contract)
         case = contract.fit(CASE)
-        verdicts = [
-            Verdict(
-                Property(group.value, group.value, group, check=lambda context: None),
-                Status.FAILED,
-                1,
-                case,
-                violation=Violation(ViolationKind.VALUE, "1", "2"),
-            )
+        props = [
+            Property(group.value, group.value, group, check=lambda context: None)
             for group in (PropertyGroup.VALUES, PropertyGroup.MASK)
         ]
+        wrong = Violation(ViolationKind.VALUE, "1", "2")
+        verdicts = [Verdict(prop, Status.FAILED, 1, case, violation=wrong) for prop in props]
         records = [PropertyRecord(v.property.name, "", "", "", 0, 0) for v in verdicts]
         shown = attach_evidence(records, verdicts, harness, ())
     except (SubmissionFailed, Violation):

@@ -112,10 +112,8 @@ def test_a_number_of_points_has_two_decimals_at_most() -> None:
 
 def judged(failing: set[str], search: SearchRecord | None = None) -> SubmissionRecord:
     """A record as the grader makes it, of an answer that fails these."""
-    verdicts = [
-        Verdict(p, Status.FAILED if p.name in failing else Status.PASSED)
-        for p in EXERCISE.properties
-    ]
+    known = dict.fromkeys(failing, Status.FAILED)
+    verdicts = [Verdict(p, known.get(p.name, Status.PASSED)) for p in EXERCISE.properties]
     found = {v.property for v in verdicts if search and v.property.name in search.found}
     worth = distribute_points(EXERCISE, None)
     earned = award_points(EXERCISE, verdicts, None, found)

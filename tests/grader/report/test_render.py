@@ -143,9 +143,8 @@ def test_number_of_notes_is_limited() -> None:
 
 
 def test_full_marks_are_short() -> None:
-    assert text.render(make_report(RIGHT)) == (
-        "ada.py  causal_attention (CausalAttention)  6 / 6  passed\n  All 3 checks pass.\n"
-    )
+    head = "ada.py  causal_attention (CausalAttention)  6 / 6  passed"
+    assert text.render(make_report(RIGHT)) == f"{head}\n  All 3 checks pass.\n"
 
 
 def test_failed_submission_is_reported_in_order_and_once() -> None:
@@ -226,10 +225,9 @@ def test_crashes_of_one_kind_are_counted() -> None:
 
 
 def test_an_error_says_where() -> None:
-    assert text.render(make_report(make_unjudged())) == (
-        "b.ipynb  no exercise  –  not tried\n"
-        "  error line 3: '(' was never closed (cell 4, line 3)\n"
-    )
+    error = "  error line 3: '(' was never closed (cell 4, line 3)\n"
+    shown = text.render(make_report(make_unjudged()))
+    assert shown == f"b.ipynb  no exercise  –  not tried\n{error}"
 
 
 def test_several_submissions_end_in_a_table() -> None:

@@ -146,9 +146,8 @@ def test_rows_are_in_the_order_of_names_and_pages_link_their_neighbours() -> Non
     zoe, emile, ada, lukasz = names
     assert list(pages) == names and lukasz.startswith("004-lukasz-")
     index = html.render_index(report)
-    assert [index.index(f'href="{name}"') for name in (ada, emile, lukasz, zoe)] == sorted(
-        index.index(f'href="{name}"') for name in names
-    )
+    places = [index.index(f'href="{name}"') for name in (ada, emile, lukasz, zoe)]
+    assert places == sorted(index.index(f'href="{name}"') for name in names)
     links = {name: [a["href"] for a in Outline(page).find_all("a")] for name, page in pages.items()}
     assert links == {
         ada: ["index.html", emile],
