@@ -24,7 +24,8 @@ def weigh(queries: Tensor, keys: Tensor) -> Tensor:
     """Causal weights."""
     scores = queries @ keys.mT / keys.shape[-1] ** 0.5
     hidden = ~causal_mask(scores.shape[-1]).to(scores.device)
-    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    weights: Tensor = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    return weights
 
 
 class CausalAttention(Projections):

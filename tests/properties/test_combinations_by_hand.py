@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from headcheck.exercises.contract_file import load_contract
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness
 from tests.properties.test_combinations import find_broken
 
@@ -77,9 +78,7 @@ def split(t: Tensor, heads: int) -> Tensor:
 
 def average(scores: Tensor, value: Tensor) -> Tensor:
     queries, keys = scores.shape[-2:]
-    later = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(
-        keys - queries + 1
-    )
+    later = torch.ones_like(scores).triu(keys - queries + 1) > 0
     return scores.masked_fill(later, -torch.inf).softmax(-1) @ value
 
 
@@ -213,17 +212,19 @@ class TwoSequences(Layers):
         return self.finish(average(scores - self.slopes(x)[:, None, None] * back, value))
 
 
-MODULES = {
-    each.__name__: each
-    for each in (DifferentialWithNorms, Narrow, OwnGains, OwnHeadNorms, TwoSequences)
-}
+MODULES = (DifferentialWithNorms, Narrow, OwnGains, OwnHeadNorms, TwoSequences)
+
+
+def read(text: str, folder: Path) -> Contract:
+    file = folder / "contract.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_contract(file)
 
 
 def judge(name: str, folder: Path, slip: str = "") -> str:
-    file = folder / "contract.toml"
-    file.write_text(CONTRACTS[name], encoding="utf-8")
-    made = type("Attention", (MODULES[name],), {"slip": slip})
-    return find_broken(Harness(make_subject({"Attention": made}), load_contract(file)))
+    [module] = [each for each in MODULES if each.__name__ == name]
+    subject = make_subject({"Attention": type("Attention", (module,), {"slip": slip})})
+    return find_broken(Harness(subject, read(CONTRACTS[name], folder)))
 
 
 @pytest.mark.sampled("name", tuple(CONTRACTS), tuple(CONTRACTS)[:1])
@@ -236,43 +237,32 @@ def test_a_slip_breaks_a_claim(name: str, slip: str, tmp_path: Path) -> None:
     assert judge(name, tmp_path, slip)
 
 
+DIFFERENTIAL, NARROW, _, NORMS, TWO = CONTRACTS.values()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (TWO.replace("[arg", 'size_rules = "heads=2,8"\n[arg'), "where heads are a power of two"),
+        (NARROW.replace('d_latent = "d_latent"\n', ""), "takes d_latent"),
+        (NARROW.replace('"down.weight"', '"turn.weight" = "W_qr"\n"down.weight"'), "W_kr"),
         (
-            CONTRACTS["TwoSequences"].replace("[arg", 'size_rules = "heads=2,8"\n[arg'),
-            "where heads are a power of two",
-        ),
-        (CONTRACTS["Narrow"].replace('d_latent = "d_latent"\n', ""), "takes d_latent"),
-        (
-            CONTRACTS["Narrow"].replace('"down.weight"', '"turn.weight" = "W_qr"\n"down.weight"'),
-            "W_kr",
-        ),
-        (
-            CONTRACTS["DifferentialWithNorms"].replace(
+            DIFFERENTIAL.replace(
                 'gain_q = "gain_q"', 'gain_q = { holds = "gain_q", packing = "stacked" }'
             ),
             "the halves of all heads share one gain",
         ),
+        (NORMS.replace('head_norm = "layer"\n', ""), 'write head_norm = "rms" or "layer"'),
+        (NORMS.replace("head_dim>=3 ", ""), "leaves only signs"),
+        (NORMS.replace(" d_in>=2", ""), "lie in one direction"),
         (
-            CONTRACTS["OwnHeadNorms"].replace('head_norm = "layer"\n', ""),
-            'write head_norm = "rms" or "layer"',
-        ),
-        (CONTRACTS["OwnHeadNorms"].replace("head_dim>=3 ", ""), "leaves only signs"),
-        (CONTRACTS["OwnHeadNorms"].replace(" d_in>=2", ""), "lie in one direction"),
-        (
-            CONTRACTS["OwnHeadNorms"].replace(LAYERS, f'rate = "dropout"\n{LAYERS}'),
+            NORMS.replace(LAYERS, f'rate = "dropout"\n{LAYERS}'),
             "hides which weights dropout has kept",
         ),
-        (CONTRACTS["TwoSequences"].replace("[arg", "head_norm_factor = 2\n[arg"), "leave it out"),
-        (
-            CONTRACTS["DifferentialWithNorms"] + 'sinks = "sinks"\n',
-            "no published model has lambdas and sinks",
-        ),
+        (TWO.replace("[arg", "head_norm_factor = 2\n[arg"), "leave it out"),
+        (DIFFERENTIAL + 'sinks = "sinks"\n', "no published model has lambdas and sinks"),
     ],
 )
 def test_what_contradicts_a_part_is_refused(text: str, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "contract.toml"
-    file.write_text(text, encoding="utf-8")
     with pytest.raises(BadContract, match=said):
-        load_contract(file)
+        read(text, tmp_path)

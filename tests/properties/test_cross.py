@@ -64,9 +64,7 @@ class NotFewer(Cross):
 
 class NotAlone(Cross):
     def attend(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        if keys.shape[1] == 1:
-            return super().attend(x, keys, values / 2)
-        return super().attend(x, keys, values)
+        return super().attend(x, keys, values / 2 if keys.shape[1] == 1 else values)
 
 
 def make_harness(cls: type[nn.Module], inputs: Sequence[str]) -> Harness:

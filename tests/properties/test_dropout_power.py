@@ -82,10 +82,8 @@ def test_correct_rate_fails_once_in_ten_billion_at_most(tosses: int, rate: float
     assert low <= tosses * rate <= high
     # Beyond twenty times the accepted distance nothing is left that a float could hold.
     reach = 20 * (high - low)
-    outside = [
-        *range(max(0, low - reach), low),
-        *range(high + 1, min(tosses, high + reach) + 1),
-    ]
+    below, above = max(0, low - reach), min(tosses, high + reach)
+    outside = [*range(below, low), *range(high + 1, above + 1)]
     chance = math.fsum(math.exp(log_probability(k, tosses, rate)) for k in outside)
     assert chance <= FALSE_POSITIVE_RATE
     # Nor is it so patient as to be blind: within a factor of 1000 of what is allowed.

@@ -76,11 +76,9 @@ def test_a_call_on_the_case_itself_is_told_as_the_case() -> None:
 def test_a_crash_is_told_with_the_case_of_the_check() -> None:
     """Its explanation has the sizes of the call."""
     subject = make_subject({"CausalAttention": object})
-    verdict = find_first_failure(
-        it_equals_the_equation,
-        Harness(subject, EXERCISE.contract),
-        EXERCISE.plan_cases()[it_equals_the_equation],
-    )
+    cases = EXERCISE.plan_cases()[it_equals_the_equation]
+    harness = Harness(subject, EXERCISE.contract)
+    verdict = find_first_failure(it_equals_the_equation, harness, cases)
     assert verdict.status is Status.CRASHED
     assert verdict.failure is not None and verdict.failure.called is None
 

@@ -25,9 +25,8 @@ def judged(slug: str, claim: Property, source: str) -> Verdict:
     exercise = BY_SLUG[slug]
     space: dict[str, Any] = {"torch": torch, "nn": torch.nn}
     exec(textwrap.dedent(source), space)
-    return check_property(
-        claim, Harness(make_subject(space), exercise.contract), exercise.plan_cases()[claim]
-    )
+    harness = Harness(make_subject(space), exercise.contract)
+    return check_property(claim, harness, exercise.plan_cases()[claim])
 
 
 def test_an_argument_that_is_written_over_has_the_name_that_the_exercise_gives_it() -> None:
@@ -84,28 +83,22 @@ def test_dropout_that_gives_nan_is_not_called_irreproducible() -> None:
     assert verdict.status is Status.PASSED
 
 
+FOLLOW = contract.the_biases_follow_the_option
+WHERE = contract.the_weights_are_where_the_exercise_says
+
+
 @pytest.mark.parametrize(
     ("layer", "claim", "told"),
     [
-        (
-            "W_key",
-            contract.the_biases_follow_the_option,
-            "a bias `W_key.bias` with qkv_bias=True\n",
-        ),
-        (
-            "out_proj",
-            contract.the_weights_are_where_the_exercise_says,
-            "a weight `out_proj.bias` of shape (1,)\n",
-        ),
+        ("W_key", FOLLOW, "a bias `W_key.bias` with qkv_bias=True\n"),
+        ("out_proj", WHERE, "a weight `out_proj.bias` of shape (1,)\n"),
     ],
 )
 def test_a_missing_bias_says_when_it_is_asked_for(layer: str, claim: Property, told: str) -> None:
     source = BY_SLUG["multi_head_attention"].solution
     line = next(line for line in source.splitlines() if f"self.{layer} = " in line)
-    without = source.replace(
-        line, line.replace("qkv_bias)", "False)").replace("d_out)", "d_out, bias=False)")
-    )
-    assert told in judged("multi_head_attention", claim, without).message
+    bare = line.replace("qkv_bias)", "False)").replace("d_out)", "d_out, bias=False)")
+    assert told in judged("multi_head_attention", claim, source.replace(line, bare)).message
 
 
 @pytest.mark.parametrize(
@@ -118,10 +111,8 @@ def test_a_missing_bias_says_when_it_is_asked_for(layer: str, claim: Property, t
     ],
 )
 def test_parameter_is_described_by_its_path(path: str, holds: tuple[str, ...], told: str) -> None:
-    assert (
-        Contract(name="A", mappings=(ParameterMapping(path, holds),)).describe_parameter("W_q")
-        == told
-    )
+    asked = Contract(name="A", mappings=(ParameterMapping(path, holds),))
+    assert asked.describe_parameter("W_q") == told
 
 
 @pytest.mark.parametrize(

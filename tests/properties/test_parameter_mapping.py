@@ -93,6 +93,16 @@ def test_unpacking_undoes_packing(stored_as: tuple[ParameterMapping, HeadSizes],
         assert torch.equal(got, wanted)
 
 
+def assert_stored(
+    holds: str, packing: Packing, sizes: HeadSizes, canonical: Tensor, shape: tuple[int, ...]
+) -> None:
+    """It is stored in this shape, and read back as it was."""
+    mapping = ParameterMapping("own", (holds,), False, packing)
+    packed = mapping.pack([canonical], sizes, None)
+    assert tuple(packed.shape) == mapping.compute_shape(sizes, None) == shape
+    assert torch.equal(mapping.unpack(packed, sizes)[0], canonical)
+
+
 @pytest.mark.parametrize(
     ("holds", "packing", "given_as", "stored_as"),
     [
@@ -110,10 +120,7 @@ def test_what_is_no_projection_is_stored_and_read_back(
     holds: str, packing: Packing, given_as: tuple[int, ...], stored_as: tuple[int, ...]
 ) -> None:
     sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2)
-    mapping, canonical = ParameterMapping("own", (holds,), False, packing), torch.randn(given_as)
-    packed = mapping.pack([canonical], sizes, None)
-    assert tuple(packed.shape) == mapping.compute_shape(sizes, None) == stored_as
-    assert torch.equal(mapping.unpack(packed, sizes)[0], canonical)
+    assert_stored(holds, packing, sizes, torch.randn(given_as), stored_as)
 
 
 @pytest.mark.parametrize(
@@ -131,31 +138,19 @@ def test_a_norm_over_all_heads_has_a_gain_for_each(
     holds: str, packing: Packing, given_as: tuple[int, ...], stored_as: tuple[int, ...]
 ) -> None:
     sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2, gains_by_head=True)
-    mapping, canonical = ParameterMapping("own", (holds,), False, packing), torch.randn(given_as)
-    packed = mapping.pack([canonical], sizes, None)
-    assert tuple(packed.shape) == mapping.compute_shape(sizes, None) == stored_as
-    assert torch.equal(mapping.unpack(packed, sizes)[0], canonical)
+    assert_stored(holds, packing, sizes, torch.randn(given_as), stored_as)
 
 
 @given(draw_stored(), st.integers(0, 99))
-def test_what_is_packed_has_the_shape_that_is_told(
+def test_no_number_is_lost_or_doubled_and_shapes_are_as_told(
     stored_as: tuple[ParameterMapping, HeadSizes], seed: int
 ) -> None:
     mapping, sizes = stored_as
-    canonical = draw_canonical(mapping, sizes, seed)
-    for head in list_heads(mapping, sizes):
-        packed = mapping.pack(canonical, sizes, head)
-        assert tuple(packed.shape) == mapping.compute_shape(sizes, head)
-
-
-@given(draw_stored(), st.integers(0, 99))
-def test_no_number_is_lost_or_doubled(
-    stored_as: tuple[ParameterMapping, HeadSizes], seed: int
-) -> None:
-    mapping, sizes = stored_as
-    canonical = draw_canonical(mapping, sizes, seed)
-    heads = list_heads(mapping, sizes)
-    packed = torch.cat([mapping.pack(canonical, sizes, head).flatten() for head in heads])
+    canonical, heads = draw_canonical(mapping, sizes, seed), list_heads(mapping, sizes)
+    pieces = [mapping.pack(canonical, sizes, head) for head in heads]
+    for head, piece in zip(heads, pieces, strict=True):
+        assert tuple(piece.shape) == mapping.compute_shape(sizes, head)
+    packed = torch.cat([piece.flatten() for piece in pieces])
     whole = torch.cat([tensor.flatten() for tensor in canonical])
     if mapping.holds == ("b_o",):
         whole = whole.repeat(len(heads))
@@ -262,16 +257,8 @@ def test_heads_that_share_lie_beside_their_keys_in_a_fused_layer() -> None:
     sizes = HeadSizes(d_in=1, heads=4, head_dim=1, kv_heads=2)
     fused = ParameterMapping("qkv.weight", ("W_q", "W_k", "W_v"), packing=Packing.HEADS)
     query, key, value = (torch.tensor(rows)[:, None] for rows in ([1, 2, 3, 4], [5, 6], [7, 8]))
-    assert fused.pack([query, key, value], sizes, None).flatten().tolist() == [
-        1,
-        2,
-        5,
-        7,
-        3,
-        4,
-        6,
-        8,
-    ]
+    packed = fused.pack([query, key, value], sizes, None)
+    assert packed.flatten().tolist() == [1, 2, 5, 7, 3, 4, 6, 8]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +298,4 @@ def test_layers_of_latents_are_packed_as_code_has_them(
 )
 def test_a_table_of_offsets_may_be_a_square(packing: Packing, shape: tuple[int, ...]) -> None:
     sizes = HeadSizes(d_in=4, heads=2, head_dim=2, kv_heads=2, buckets=25)
-    mapping, table = ParameterMapping("table", ("W_rel",), packing=packing), torch.randn(25, 2)
-    stored = mapping.pack([table], sizes, None)
-    assert tuple(stored.shape) == mapping.compute_shape(sizes, None) == shape
-    assert torch.equal(mapping.unpack(stored, sizes)[0], table)
+    assert_stored("W_rel", packing, sizes, torch.randn(25, 2), shape)

@@ -1,6 +1,7 @@
 """Judging stops at the first violation, and hides no fault; properties have claims and cases."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import Property, PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import (
-    Status,
-    SubmissionFailed,
-)
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.properties.planted import BANK, CONTRACT, SMALLEST, Fault, claim, nobody, wrong_where
 
 # ------------------------------------------------------------------------------- check
@@ -138,29 +136,21 @@ def test_claim_is_the_first_line_of_the_check_docstring() -> None:
     before = claim(first_judge, name="before")
     also = claim(first_judge, name="also")
     claims = PropertyFamily(PropertyGroup.MASK, (before,))
-    made = claims(
-        Capability.CAUSAL,
-        Capability.TOKENS,
-        after=(also,),
-        limit=3,
-        hint="a hint",
-        dtypes=("float32",),
-    )(first_judge)
+    more: dict[str, Any] = {"limit": 3, "hint": "a hint", "dtypes": ("float32",)}
+    needed = Capability.CAUSAL, Capability.TOKENS
+    made = claims(*needed, after=(also,), **more)(first_judge)
     wanted = Property(
         name="first_judge",
         claim="It has a first line.",
         group=PropertyGroup.MASK,
         check=first_judge,
         recordable_check=first_judge,
-        needs=frozenset({Capability.CAUSAL, Capability.TOKENS}),
+        needs=frozenset(needed),
         requires=(before, also),
-        limit=3,
-        hint="a hint",
-        dtypes=("float32",),
+        **more,
     )
-    assert {f.name: getattr(made, f.name) for f in fields(made)} == {
-        f.name: getattr(wanted, f.name) for f in fields(wanted)
-    }
+    for field in fields(made):
+        assert getattr(made, field.name) == getattr(wanted, field.name), field.name
 
 
 def test_check_without_a_docstring_has_no_claim() -> None:

@@ -115,10 +115,8 @@ def test_a_width_of_latents_is_fitted_where_there_are_any() -> None:
 
 def test_windows_and_shared_heads_are_fitted_where_there_are_any() -> None:
     windowed = BY_SLUG["sliding_window"].contract.with_sizes(parse_sizes("window>=2"))
-    assert [windowed.fit(Case(tokens=9, context_length=9, window=n)).window for n in (1, 3)] == [
-        2,
-        3,
-    ]
+    cases = (Case(tokens=9, context_length=9, window=n) for n in (1, 3))
+    assert [windowed.fit(case).window for case in cases] == [2, 3]
     assert windowed.fit(Case(tokens=1, context_length=1)).window == 2
     shared = BY_SLUG["grouped_query"].contract.with_sizes(parse_sizes("kv_heads=1"))
     fitted = [shared.fit(Case(heads=heads, group=2)) for heads in (1, 4, 6)]

@@ -24,20 +24,13 @@ def never(context: CaseContext) -> None:
 
 
 def claim(text: str, hint: str = "") -> Property:
-    return Property(
-        name="it",
-        claim=text,
-        group=PropertyGroup.VALUES,
-        check=never,
-        hint=hint,
-        needs=frozenset(Capability),
-    )
+    needs = frozenset(Capability)
+    return Property("it", text, PropertyGroup.VALUES, check=never, hint=hint, needs=needs)
 
 
 def test_a_violation_says_claim_expected_got_where_case_and_hint() -> None:
-    bare = Violation(
-        ViolationKind.VALUE, "0.5 ± 1e-07", "0.25; 1 of 2 elements is off", "output[0, 1]"
-    )
+    got = "0.25; 1 of 2 elements is off"
+    bare = Violation(ViolationKind.VALUE, "0.5 ± 1e-07", got, "output[0, 1]")
     told = bare.with_details("Rows sum to one.", SHOWN, "softmax over the keys")
     assert str(told) == (
         "Fails: Rows sum to one.\n"
@@ -102,14 +95,9 @@ def test_failure_names_the_location_in_the_student_s_code(
     assert str(failure) == f"ValueError: no{shown}"
 
 
-def test_a_passed_verdict_says_nothing() -> None:
-    assert Verdict(claim("All is well."), Status.PASSED, cases_tried=3).message == ""
-
-
 def test_a_failed_verdict_says_what_its_violation_says() -> None:
-    told = Violation(ViolationKind.VALUE, "1", "2").with_details(
-        "One is one.", str(CASE), "count again"
-    )
+    bare = Violation(ViolationKind.VALUE, "1", "2")
+    told = bare.with_details("One is one.", str(CASE), "count again")
     verdict = Verdict(claim("One is one."), Status.FAILED, 1, CASE, violation=told)
     assert verdict.message == (
         "Fails: One is one.\n  expected  1\n  got       2\n"
@@ -131,9 +119,12 @@ def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
 def test_a_failure_without_case_and_hint_says_only_what_happened() -> None:
     failure = SubmissionFailed(Status.TIMED_OUT, "it took more than 10 s")
     verdict = Verdict(claim("It ends."), Status.TIMED_OUT, failure=failure)
-    assert verdict.message == (
-        "Took too long in this check: It ends.\n  got       it took more than 10 s"
-    )
+    got = "  got       it took more than 10 s"
+    assert verdict.message == f"Took too long in this check: It ends.\n{got}"
+
+
+def test_a_passed_verdict_says_nothing() -> None:
+    assert Verdict(claim("All is well."), Status.PASSED, cases_tried=3).message == ""
 
 
 def test_untried_verdict_names_the_failed_prerequisite() -> None:
@@ -146,15 +137,13 @@ def test_a_better_hint_replaces_the_property_s() -> None:
     told = Violation(ViolationKind.VALUE, "1", "2").with_details("A claim.", "", "count again")
     better = "the scores are divided by 2, not by √2"
     verdict = Verdict(claim("A claim."), Status.FAILED, violation=told, hint=better)
-    assert verdict.message == (
-        f"Fails: A claim.\n  expected  1\n  got       2\n  hint      {better}"
-    )
+    got = "  expected  1\n  got       2"
+    assert verdict.message == f"Fails: A claim.\n{got}\n  hint      {better}"
     failure = SubmissionFailed(Status.CRASHED, "IndexError: 3")
     asked = claim("A claim.", hint="count again")
     crashed = Verdict(asked, Status.CRASHED, failure=failure, hint=better)
-    assert crashed.message == (
-        f"Crashed in this check: A claim.\n  got       IndexError: 3\n  hint      {better}"
-    )
+    got = "  got       IndexError: 3"
+    assert crashed.message == f"Crashed in this check: A claim.\n{got}\n  hint      {better}"
 
 
 @pytest.mark.parametrize("status", Status)

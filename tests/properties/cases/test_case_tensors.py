@@ -1,6 +1,7 @@
 """The tensors of a case: the same everywhere, as sharp as asked, and what the case says of them."""
 
 import hashlib
+import itertools
 import math
 import os
 import subprocess
@@ -72,14 +73,8 @@ def test_the_tensors_are_the_same_in_every_process() -> None:
             for tensor in tensors_of(case, contract).values():
                 here.update(tensor.contiguous().numpy().tobytes())
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "77"}
-    other = subprocess.run(
-        [sys.executable, "-c", DIGEST],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    assert other.stdout.strip() == here.hexdigest()
+    other = subprocess.check_output([sys.executable, "-c", DIGEST], env=environment, text=True)
+    assert other.strip() == here.hexdigest()
 
 
 def test_torch_s_own_random_numbers_neither_matter_nor_move() -> None:
@@ -93,11 +88,8 @@ def test_torch_s_own_random_numbers_neither_matter_nor_move() -> None:
 
 
 def test_every_tensor_of_every_seed_has_numbers_of_its_own() -> None:
-    first = [
-        draw_normal(replace(CASE, seed=seed), stream, 1).item()
-        for seed in range(200)
-        for stream in STREAMS
-    ]
+    drawn = itertools.product(range(200), STREAMS)
+    first = [draw_normal(replace(CASE, seed=seed), name, 1).item() for seed, name in drawn]
     assert len(set(first)) == len(first)
 
 
@@ -204,13 +196,10 @@ def test_without_projections_the_parameters_are_the_identity() -> None:
 FORMS = [form for form in MaskForm if form is not MaskForm.NONE]
 
 
-def test_missing_mask_is_none() -> None:
-    assert make_mask(CASE) is None
-
-
 @pytest.mark.parametrize("kind", MaskType)
 @pytest.mark.parametrize("form", FORMS)
 def test_masks_broadcast_and_block_no_row_whole(form: MaskForm, kind: MaskType) -> None:
+    assert make_mask(CASE) is None
     written = {
         MaskForm.QUERY_KEY: (5, 5),
         MaskForm.ONE_ONE_QUERY_KEY: (1, 1, 5, 5),
@@ -262,10 +251,8 @@ def test_normal_tokens_are_standard_normal() -> None:
 @pytest.mark.parametrize("tokens", [1, 2, 5, 8])
 def test_repeated_tokens_repeat(tokens: int) -> None:
     case = replace(CASE, tokens=tokens, context_length=tokens)
-    x, plain = (
-        make_tokens(replace(case, content=c), MULTI_HEAD)
-        for c in (InputContent.REPEATED, InputContent.NORMAL)
-    )
+    plain = make_tokens(case, MULTI_HEAD)
+    x = make_tokens(replace(case, content=InputContent.REPEATED), MULTI_HEAD)
     half = tokens // 2
     assert torch.equal(x[:, :half], plain[:, :half])
     assert torch.equal(x[:, half:], plain[:, : tokens - half])

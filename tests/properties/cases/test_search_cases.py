@@ -124,9 +124,8 @@ def test_each_case_depends_on_seed_owner_and_number_alone() -> None:
     assert draw(PLAIN, 60)[:30] == first
     assert not set(first) & set(draw(PLAIN, 30, seed=1))
     assert not set(first) & set(islice(generate_search_cases(PLAIN, 0, "another"), 30))
-    assert {c.device for c in islice(generate_search_cases(PLAIN, 0, "owner", "cuda"), 9)} == {
-        "cuda"
-    }
+    found = generate_search_cases(PLAIN, 0, "owner", "cuda")
+    assert {case.device for case in islice(found, 9)} == {"cuda"}
 
 
 def test_cases_are_the_same_in_another_process_and_without_hypothesis() -> None:

@@ -41,6 +41,7 @@ from tests.properties.contracts import (
 )
 
 LONG_SEARCH = settings(SEARCH_SETTINGS, max_examples=2000)
+BROAD_SEARCH = settings(SEARCH_SETTINGS, max_examples=400)
 
 
 @every_contract
@@ -95,11 +96,10 @@ def test_cases_shrink_to_the_smallest_that_the_contract_allows(slug: str) -> Non
 
 
 def test_cases_shrink_in_every_field_that_a_fault_does_not_need() -> None:
-    found = find(
-        cases(MULTI_HEAD),
-        lambda case: case.heads >= 2 and case.tokens >= 3 and case.bias,
-        settings=SEARCH_SETTINGS,
-    )
+    def is_faulty(case: Case) -> bool:
+        return case.heads >= 2 and case.tokens >= 3 and case.bias
+
+    found = find(cases(MULTI_HEAD), is_faulty, settings=SEARCH_SETTINGS)
     assert found == Case(tokens=3, context_length=3, heads=2, bias=True)
 
 
@@ -112,7 +112,7 @@ def test_every_option_of_a_contract_is_drawn() -> None:
 
     for contract in (MULTI_HEAD, MASKED):
         with pytest.raises(NoSuchExample):
-            find(cases(contract), note, settings=settings(SEARCH_SETTINGS, max_examples=400))
+            find(cases(contract), note, settings=BROAD_SEARCH)
     for name, values in (
         ("batch", range(1, 4)),
         ("tokens", range(1, 13)),
@@ -156,11 +156,7 @@ def test_larger_sizes_are_drawn_where_they_are_asked_for_one_at_a_time() -> None
         return False
 
     with pytest.raises(NoSuchExample):
-        find(
-            cases(MULTI_HEAD, **asked),
-            collect,
-            settings=settings(SEARCH_SETTINGS, max_examples=400),
-        )
+        find(cases(MULTI_HEAD, **asked), collect, settings=BROAD_SEARCH)
     for case in drawn:
         assert sum(getattr(case, name) > USUAL_SIZES[name] for name in most) <= 1
     largest = {name: max(getattr(case, name) for case in drawn) for name in most}
@@ -201,15 +197,9 @@ def test_constants_of_other_code_change_no_example(tmp_path: Path) -> None:
     (tmp_path / "constants.py").write_text(f"NUMBERS = {list(range(300))}\n")
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     environment["PYTHONPATH"] = os.pathsep.join([*sys.path, str(tmp_path)])
+    command = [sys.executable, "-c", DRAWN_TWICE]
     printed = {
-        subprocess.run(
-            [sys.executable, "-c", DRAWN_TWICE, *more],
-            env=environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        subprocess.check_output([*command, *more], env=environment, cwd=tmp_path, text=True)
         for more in ([], ["constants"])
     }
     assert len(printed) == 1 and printed.pop().startswith("200 ")

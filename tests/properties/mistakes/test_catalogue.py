@@ -156,9 +156,8 @@ def with_masks_in_turn() -> AttentionInputs:
     """Windows of two images, which get the same two masks."""
     drawn = numbers(31, 2, 1, 5, 5) < 0.4
     drawn[..., 0] = True
-    return replace(
-        given(), x=numbers(21, 4, 5, 7), may_attend=drawn.repeat(2, 1, 1, 1), causal=False
-    )
+    masks = drawn.repeat(2, 1, 1, 1)
+    return replace(given(), x=numbers(21, 4, 5, 7), may_attend=masks, causal=False)
 
 
 def with_scaling(scaling: RotaryScaling) -> AttentionInputs:
@@ -291,9 +290,8 @@ def test_memoisation_changes_nothing() -> None:
 
 
 def test_there_are_many_and_all_have_names_of_their_own() -> None:
-    assert len(ALL) >= 40
-    assert len({each.name for each in ALL}) == len(ALL)
-    assert len({each.sentence for each in ALL}) == len(ALL)
+    names, sentences = {each.name for each in ALL}, {each.sentence for each in ALL}
+    assert len(names) == len(sentences) == len(ALL) >= 40
 
 
 @pytest.mark.parametrize("each", ALL, ids=lambda each: each.name)
@@ -305,10 +303,8 @@ def test_mistake_is_described_for_students(each: Mistake) -> None:
 
 def test_the_order_of_a_packed_projection_is_said_where_one_layer_gives_all() -> None:
     [exchanged] = [each for each in ALL if each.name == "queries_and_keys_exchanged"]
-    packed, apart = (
-        exchanged.describe(BY_SLUG[slug].contract)
-        for slug in ("causal_self_attention", "multi_head_attention")
-    )
+    slugs = ("causal_self_attention", "multi_head_attention")
+    packed, apart = (exchanged.describe(BY_SLUG[slug].contract) for slug in slugs)
     assert apart == "Queries and keys have changed places."
     assert packed.startswith(apart)
     assert packed.endswith("the queries first, then the keys, then the values.")

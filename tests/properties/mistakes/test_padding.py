@@ -52,15 +52,11 @@ def test_a_right_answer_has_none() -> None:
 def test_a_mask_of_keys_cannot_be_transposed() -> None:
     transposed = BY_NAME["mask_transposed"]
     assert not transposed.applies_to(CONTRACT)
-    assert all(
-        transposed.applies_to(BY_SLUG[slug].contract)
-        for slug in ("multi_head_attention", "masked_multi_head")
-    )
+    for slug in ("multi_head_attention", "masked_multi_head"):
+        assert transposed.applies_to(BY_SLUG[slug].contract)
 
 
 def test_they_are_not_tried_elsewhere() -> None:
     for exercise in BY_SLUG.values():
-        assert all(
-            each.applies_to(exercise.contract) is exercise.contract.has(Capability.PADDING)
-            for each in OWN
-        )
+        padded = exercise.contract.has(Capability.PADDING)
+        assert all(each.applies_to(exercise.contract) is padded for each in OWN)

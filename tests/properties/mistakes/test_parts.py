@@ -140,11 +140,10 @@ def test_examples_are_of_what_is_asked_for(part: Part, each: Mistake) -> None:
         assert part is not SINK or "sink" in found.sizes
 
 
-@pytest.mark.parametrize(
-    "each",
-    [each for each in ROTARY if each.applies_to(LATENT.contract)],
-    ids=lambda each: each.name,
-)
+TURNING = [each for each in ROTARY if each.applies_to(LATENT.contract)]
+
+
+@pytest.mark.parametrize("each", TURNING, ids=lambda each: each.name)
 def test_mistakes_in_turning_are_named_beside_heads_too(each: Mistake) -> None:
     assert [each.name] in [find_names(way, LATENT.contract) for way in each.variants]
 

@@ -20,11 +20,8 @@ from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.terms.case import Case
 
 CONTRACT = BY_SLUG["cross_attention"].contract
-APART = replace(
-    CONTRACT,
-    call_form=replace(CONTRACT.call_form, inputs=("query", "key", "value")),
-    call=("query", "key", "value"),
-)
+THREE = ("query", "key", "value")
+APART = replace(CONTRACT, call_form=replace(CONTRACT.call_form, inputs=THREE), call=THREE)
 CASE = Case(batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, seed=3)
 SOURCES = [each for each in OF_SOME_CONTRACTS if Capability.CROSS in each.needs]
 LENGTHS_DIFFER = ("keys_cut_to_number_of_queries", "keys_of_both_inputs")

@@ -92,9 +92,8 @@ def check_symptoms(structural: StructuralMistake, slug: str, wrapper: CallWrappe
     cases = BY_SLUG[slug].plan_cases()
     looked_at = {p for symptom in structural.symptoms for p in symptom.properties}
     state = torch.random.get_rng_state()
-    verdicts = [
-        find_first_failure(prop, harness, cases[prop]) for prop in cases if prop in looked_at
-    ]
+    asked = (prop for prop in cases if prop in looked_at)
+    verdicts = [find_first_failure(prop, harness, cases[prop]) for prop in asked]
     torch.random.set_rng_state(state)
     return verdicts
 
@@ -120,9 +119,8 @@ def test_a_symptom_is_a_property_a_kind_or_reason_and_perhaps_a_dtype() -> None:
     late = Symptom((the_dtype_is_kept,), crashes="size", after="")
     assert late.is_shown_by(crash(the_dtype_is_kept, "RuntimeError: size", "a call"))
     assert not late.is_shown_by(crash(the_dtype_is_kept, "RuntimeError: size"))
-    assert not replace(late, after="a copy").is_shown_by(
-        crash(the_dtype_is_kept, "RuntimeError: size", "a call")
-    )
+    after_a_call = crash(the_dtype_is_kept, "RuntimeError: size", "a call")
+    assert not replace(late, after="a copy").is_shown_by(after_a_call)
 
 
 def test_no_mistake_is_named_by_the_words_of_a_message() -> None:

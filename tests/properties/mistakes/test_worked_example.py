@@ -59,9 +59,8 @@ def test_a_common_mistake_has_an_example_that_begins_with_round_numbers(name: st
     found = example_of(name)
     assert found.right != found.wrong
     halves = {"0.5"} if "dropout" in name else set()
-    assert all(
-        cell.isdigit() or cell == HEADS_APART for row in found.before for cell in {*row} - halves
-    )
+    others = {cell for row in found.before for cell in row} - halves
+    assert all(cell.isdigit() or cell == HEADS_APART for cell in others)
 
 
 @pytest.mark.sampled("mistake", ALL, ALL[::4], ids=lambda mistake: mistake.name)
@@ -78,9 +77,8 @@ def test_every_example_fits_and_differs_visibly(mistake: Mistake) -> None:
 
 def test_the_numbers_are_those_of_the_equation() -> None:
     found = example_of("softmax_over_queries")
-    scores = torch.tensor(numbers(found.before)).masked_fill(
-        torch.ones(2, 2).triu(1) > 0, -math.inf
-    )
+    later = torch.ones(2, 2).triu(1) > 0
+    scores = torch.tensor(numbers(found.before)).masked_fill(later, -math.inf)
     for shown, dim in ((found.right, -1), (found.wrong, -2)):
         assert torch.allclose(torch.softmax(scores, dim), torch.tensor(numbers(shown)), atol=0.005)
 
