@@ -162,7 +162,7 @@ def _is_written(node: ast.AST) -> bool:
 
 
 def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
-    """Yield lambdas assigned to a name, and further names of the submission's definitions."""
+    """Yield names of lambdas and of partial calls, and further names of definitions."""
     for name, variable in symbols.assigned.items():
         if name in symbols.definitions:
             continue
@@ -173,6 +173,27 @@ def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
         elif isinstance(variable.value, ast.Name) and variable.value.id in symbols.definitions:
             original = _describe_definition(symbols, symbols.definitions[variable.value.id])
             yield replace(original, name=name, alias_of=original.name)
+        elif (called := _find_partial(variable.value)) in symbols.definitions:
+            original = _describe_definition(symbols, symbols.definitions[called])
+            left = _list_left(original.parameters or (), variable.value)
+            yield Definition(name, "function", variable.cell, variable.line, left, None, (), 1, ())
+
+
+def _find_partial(value: ast.expr | None) -> str:
+    """Return the name of what `functools.partial` is given to call; "" for any other value."""
+    if not isinstance(value, ast.Call) or not value.args or not isinstance(value.args[0], ast.Name):
+        return ""
+    is_partial = ast.unparse(value.func) in ("partial", "functools.partial")
+    return value.args[0].id if is_partial else ""
+
+
+def _list_left(parameters: Sequence[Parameter], value: ast.expr | None) -> tuple[Parameter, ...]:
+    """Return the parameters that a partial call leaves; those it names have defaults now."""
+    if not isinstance(value, ast.Call):
+        return tuple(parameters)
+    named = {keyword.arg for keyword in value.keywords}
+    left = parameters[len(value.args) - 1 :]
+    return tuple(replace(p, has_default=p.has_default or p.name in named) for p in left)
 
 
 def _read_signature(

@@ -310,8 +310,9 @@ def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
             context.run_module(options=in_its_mode, adapter=each)
             for each in (adapter.copy("deepcopy"), adapter)
         )
-        what = f"output of a copy of a module with training={training}"
-        _assert_identical(one[0], other[0], what, "it has another mode")
+        # A copy lies elsewhere in memory, so its sums may be rounded in another order.
+        what = f"output of a copy of a module with training={training}, which keeps its mode"
+        context.assert_unchanged(one[0], other[0], context.tolerance, what)
 
 
 @family_property(

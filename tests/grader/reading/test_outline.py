@@ -143,6 +143,18 @@ def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
     assert found[2].parameters == parameters("n")
 
 
+def test_a_partial_call_is_a_function_of_what_is_left() -> None:
+    source = "class A:\n    def __init__(self, n, m, k=1): pass"
+    for call in ("partial(A, 3, m=2)", "functools.partial(A, 3, m=2)"):
+        _, made = outline(source, f"make = {call}")
+        assert (made.name, made.kind, made.alias_of) == ("make", "function", None)
+        assert [(p.name, p.has_default) for p in made.parameters or ()] == [
+            ("m", True),
+            ("k", True),
+        ]
+    assert len(outline(source, "make = other(A, 3)", "made = partial(print, 3)")) == 1
+
+
 HANDED_ON = """
 class Base(nn.Module):
     def __init__(self, width, heads, rate=0.1):
