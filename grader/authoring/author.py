@@ -12,10 +12,10 @@ from headcheck.exercises.contract_file import SLUG, load_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.grader.audit.matrix import Audit, load_answers, run_audit
 from headcheck.grader.authoring import answers, drafts, recognising
-from headcheck.grader.authoring.decisions import Question, decide, list_questions
+from headcheck.grader.authoring.decisions import CannotAuthor, Question, decide, list_questions
 from headcheck.grader.authoring.extraction import extract_solution
 from headcheck.grader.authoring.judging import Judged
-from headcheck.grader.authoring.recognising import Accepted, CannotAuthor, Recognised
+from headcheck.grader.authoring.recognising import Accepted, Recognised
 from headcheck.grader.authoring.workers import judge_all
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.files import make_write_error

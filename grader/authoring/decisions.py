@@ -11,6 +11,10 @@ from headcheck.properties.terms.call_form import USUAL
 C = Capability
 
 
+class CannotAuthor(Exception):
+    """No exercise can be made from a file; the message, one line, says why and what to do."""
+
+
 class BadDecision(ValueError):
     """The decision does not fit the solution; the message says why, and what to do."""
 

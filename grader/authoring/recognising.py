@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
+from headcheck.grader.authoring.decisions import CannotAuthor
 from headcheck.grader.grading import definitions, infer
 from headcheck.grader.grading.attempts import ask, judge
 from headcheck.grader.grading.definition_grader import FOLLOW_UPS, DefinitionGrader
@@ -33,10 +34,6 @@ MOST_LISTED = 6
 MAX_ROUNDS = 4
 """a solution is judged at most this many times: each time it breaks a property that may be waived,
 it is judged again without that property"""
-
-
-class CannotAuthor(Exception):
-    """No exercise can be made from a file; the message, one line, says why and what to do."""
 
 
 class WrongSolution(Exception):

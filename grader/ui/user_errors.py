@@ -15,8 +15,7 @@ def is_user_error(error: Exception) -> bool:
     if isinstance(error, (TargetNotFound, CourseError, files.WriteError)):
         return True  # before what is imported next, which takes seconds
     from headcheck.exercises.answers import AnswerNotFound, BadBank
-    from headcheck.grader.authoring.decisions import BadDecision
-    from headcheck.grader.authoring.recognising import CannotAuthor
+    from headcheck.grader.authoring.decisions import BadDecision, CannotAuthor
     from headcheck.grader.grading.search_limit import BadSearch
     from headcheck.grader.grading.stated_roles import BadBinding
     from headcheck.grader.reading.submission import SubmissionNotFound

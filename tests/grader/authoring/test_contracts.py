@@ -11,8 +11,8 @@ from headcheck.exercises.contract_file import read_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.grader.authoring import drafts
 from headcheck.grader.authoring.author import _check_sharing
-from headcheck.grader.authoring.decisions import decide
-from headcheck.grader.authoring.recognising import CannotAuthor, Recognised
+from headcheck.grader.authoring.decisions import CannotAuthor, decide
+from headcheck.grader.authoring.recognising import Recognised
 from headcheck.grader.grading.open_mode.targets import make_open_target
 from headcheck.grader.reading.submission import Submission
 from headcheck.properties.binding.binding import Binding, bind
