@@ -110,7 +110,7 @@ SCALE = " / q.shape[-1] ** 0.5"
 def test_scores_that_are_given_a_bias_need_no_scale(grade_text: "GradeText") -> None:
     record = grade_text(BIASED.replace(SCALE, ""))
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
-    assert any("as in T5" in note.message for note in record.notes)
+    assert any("if they should be, this is a mistake" in note.message for note in record.notes)
 
 
 WRONGLY_SCALED = [(BIASED, " / q.shape[-1]"), (CLASS, "")]
