@@ -25,7 +25,7 @@ from headcheck.grader.grading.open_mode.several_masks import (
 )
 from headcheck.grader.grading.open_mode.targets import make_open_target
 from headcheck.grader.grading.other_form import Difference
-from headcheck.grader.grading.outcome import Outcome
+from headcheck.grader.grading.outcome import Outcome, list_records
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.reading.submission import Submission
@@ -87,9 +87,9 @@ class OpenJudge:
         tried = [each.recognition for each in outcomes if each.recognition is not None]
         seen = {r.signature.name: (r.signature, r.layer) for r in tried if r.layer is not None}
         kinds = {r.signature.name: r.unbound.kind for r in tried if r.unbound is not None}
-        records = [each.record for each in outcomes if each.record is not None]
         whole = [each.name for each in outcomes if _has_layers(each)]
-        judge = LayerJudge(self.session, self.submission, classes, records, whole, kinds)
+        given = self.session, self.submission, classes, list_records(outcomes), whole, kinds
+        judge = LayerJudge(*given)
         run = partial(judge.judge, seen)
         return fault.contain(run, list[SubmissionRecord](), SandboxError, BadContract)
 
