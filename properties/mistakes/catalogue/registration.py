@@ -15,8 +15,7 @@ from headcheck.properties.families import (
     weights,
 )
 from headcheck.properties.mistakes.catalogue.expected_failures import COPIES, HALVES, HISTORY
-from headcheck.properties.mistakes.catalogue.mistake import define_mistake
-from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.catalogue.symptom import Symptom, define_structural_mistake
 from headcheck.properties.mistakes.steps import calls
 from headcheck.properties.violations.violation import Reason
 
@@ -29,14 +28,11 @@ UNSET = (
 )
 
 REGISTRATION = (
-    StructuralMistake(
-        define_mistake(
-            "weight_frozen", "A weight has requires_grad=False: training never changes it.", ""
-        ),
-        (
-            Symptom((contract.the_weights_are_registered_and_trainable,), reasons={Reason.FROZEN}),
-            Symptom(TRANSFERRED, reasons={Reason.FROZEN}),
-        ),
+    define_structural_mistake(
+        "weight_frozen",
+        "A weight has requires_grad=False: training never changes it.",
+        Symptom((contract.the_weights_are_registered_and_trainable,), reasons={Reason.FROZEN}),
+        Symptom(TRANSFERRED, reasons={Reason.FROZEN}),
         explains=(
             gradients.the_gradients_of_the_weights_are_right,
             gradients.every_weight_gets_a_gradient,
@@ -44,19 +40,14 @@ REGISTRATION = (
             history.loading_and_moving_keep_the_parameters,
         ),
     ),
-    StructuralMistake(
-        define_mistake(
-            "weight_not_registered",
-            "A weight is not a parameter of the module: no optimizer finds it. Plain tensors, "
-            "buffers, and what a plain list or dict holds are not parameters.",
-            "",
+    define_structural_mistake(
+        "weight_not_registered",
+        "A weight is not a parameter of the module: no optimizer finds it. Plain tensors, buffers, "
+        "and what a plain list or dict holds are not parameters.",
+        Symptom(
+            (contract.the_weights_are_registered_and_trainable,), reasons={Reason.UNREGISTERED}
         ),
-        (
-            Symptom(
-                (contract.the_weights_are_registered_and_trainable,), reasons={Reason.UNREGISTERED}
-            ),
-            Symptom(TRANSFERRED, reasons={Reason.UNREGISTERED}),
-        ),
+        Symptom(TRANSFERRED, reasons={Reason.UNREGISTERED}),
         explains=(
             *COPIES,
             *HISTORY,
@@ -72,91 +63,61 @@ REGISTRATION = (
         ),
         causes=("dropout_in_evaluation",),
     ),
-    StructuralMistake(
-        define_mistake(
-            "parameter_too_many",
-            "The module has a parameter that the statement does not name; optimizers train it, "
-            "too.",
-            "",
-        ),
-        (Symptom((contract.there_are_no_other_parameters,), reasons={Reason.EXTRA_PARAMETERS}),),
+    define_structural_mistake(
+        "parameter_too_many",
+        "The module has a parameter that the statement does not name; optimizers train it, too.",
+        Symptom((contract.there_are_no_other_parameters,), reasons={Reason.EXTRA_PARAMETERS}),
         explains=(*COPIES, *HISTORY, *list_properties(training), *list_properties(dropout)),
         wrappers=UNSET,
     ),
-    StructuralMistake(
-        define_mistake("bias_not_there", "A bias that the statement asks for is missing.", ""),
-        (
-            Symptom((contract.there_are_no_other_parameters,), reasons={Reason.BIASES_ABSENT}),
-            Symptom((contract.the_biases_follow_the_option,), reasons={Reason.BIAS_ABSENT}),
-        ),
+    define_structural_mistake(
+        "bias_not_there",
+        "A bias that the statement asks for is missing.",
+        Symptom((contract.there_are_no_other_parameters,), reasons={Reason.BIASES_ABSENT}),
+        Symptom((contract.the_biases_follow_the_option,), reasons={Reason.BIAS_ABSENT}),
         explains=(
             weights.the_output_bias_shifts_the_output,
             weights.a_constant_added_to_all_keys_changes_nothing,
         ),
         said_by=("bias_missing",),
     ),
-    StructuralMistake(
-        define_mistake(
-            "weight_missing",
-            "A weight that the exercise names does not exist under that name.",
-            "",
+    define_structural_mistake(
+        "weight_missing",
+        "A weight that the exercise names does not exist under that name.",
+        Symptom(
+            (contract.the_weights_are_where_the_exercise_says,), reasons={Reason.WEIGHT_ABSENT}
         ),
-        (
-            Symptom(
-                (contract.the_weights_are_where_the_exercise_says,), reasons={Reason.WEIGHT_ABSENT}
-            ),
-            Symptom((contract.there_are_no_other_parameters,), reasons={Reason.WEIGHTS_ABSENT}),
-        ),
+        Symptom((contract.there_are_no_other_parameters,), reasons={Reason.WEIGHTS_ABSENT}),
         explains=(weights.the_output_bias_shifts_the_output,),
     ),
-    StructuralMistake(
-        define_mistake(
-            "weight_of_another_shape",
-            "A weight has another shape than the exercise asks for.",
-            "",
-        ),
-        (
-            Symptom(
-                (contract.the_weights_are_where_the_exercise_says,), reasons={Reason.STORED_SHAPE}
-            ),
+    define_structural_mistake(
+        "weight_of_another_shape",
+        "A weight has another shape than the exercise asks for.",
+        Symptom((contract.the_weights_are_where_the_exercise_says,), reasons={Reason.STORED_SHAPE}),
+    ),
+    define_structural_mistake(
+        "built_for_another_width",
+        "The output has another width than the exercise asks for: the module is built with other "
+        "arguments.",
+        Symptom(
+            (contract.the_weights_are_where_the_exercise_says,), reasons={Reason.BUILT_OTHERWISE}
         ),
     ),
-    StructuralMistake(
-        define_mistake(
-            "built_for_another_width",
-            "The output has another width than the exercise asks for: the module is built with "
-            "other arguments.",
-            "",
-        ),
-        (
-            Symptom(
-                (contract.the_weights_are_where_the_exercise_says,),
-                reasons={Reason.BUILT_OTHERWISE},
-            ),
-        ),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "bias_unasked",
-            "There is a bias although qkv_bias does not ask for it.",
-            "unused:bias",
-        ),
-        (Symptom((contract.the_biases_follow_the_option,), reasons={Reason.BIAS_UNASKED}),),
+    define_structural_mistake(
+        "bias_unasked",
+        "There is a bias although qkv_bias does not ask for it.",
+        Symptom((contract.the_biases_follow_the_option,), reasons={Reason.BIAS_UNASKED}),
+        code_matchers="unused:bias",
         explains=(contract.there_are_no_other_parameters, *COPIES, *HISTORY),
         wrappers=UNSET,
     ),
-    StructuralMistake(
-        define_mistake(
-            "tensor_left_behind",
-            "A tensor is not on the device of the input: it is made without device=, or with a "
-            "fixed one, or kept as an attribute that is neither a parameter nor a buffer.",
-            "",
-        ),
-        (
-            Symptom(
-                (device.it_moves_to_another_device, results.the_device_is_kept),
-                crashes="same device|stayed on",
-            ),
+    define_structural_mistake(
+        "tensor_left_behind",
+        "A tensor is not on the device of the input: it is made without device=, or with a fixed "
+        "one, or kept as an attribute that is neither a parameter nor a buffer.",
+        Symptom(
+            (device.it_moves_to_another_device, results.the_device_is_kept),
+            crashes="same device|stayed on",
         ),
         explains=(device.it_moves_to_another_dtype,),
     ),

@@ -23,8 +23,11 @@ from headcheck.properties.mistakes.catalogue.expected_failures import (
     KEPT,
     LENGTHS,
 )
-from headcheck.properties.mistakes.catalogue.mistake import define_mistake
-from headcheck.properties.mistakes.catalogue.symptom import ANY_KIND, StructuralMistake, Symptom
+from headcheck.properties.mistakes.catalogue.symptom import (
+    ANY_KIND,
+    Symptom,
+    define_structural_mistake,
+)
 from headcheck.properties.mistakes.steps import calls
 from headcheck.properties.mistakes.steps.calls import Attend, CallWrapper, Result
 from headcheck.properties.violations.violation import Reason
@@ -92,13 +95,11 @@ KEPT_WEIGHTS: tuple[CallWrapper, ...] = tuple(
 
 
 SIDE_EFFECTS = (
-    StructuralMistake(
-        define_mistake(
-            "input_changed_in_place",
-            "The input is changed in place: the caller's tensor has other numbers afterwards.",
-            "only in_place",
-        ),
-        (Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.INPUT_WRITTEN_OVER}),),
+    define_structural_mistake(
+        "input_changed_in_place",
+        "The input is changed in place: the caller's tensor has other numbers afterwards.",
+        Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.INPUT_WRITTEN_OVER}),
+        code_matchers="only in_place",
         wrappers=(
             calls.halve_input_first,
             calls.halve_input_unrecorded,
@@ -106,126 +107,89 @@ SIDE_EFFECTS = (
             calls.reshape_input,
         ),
     ),
-    StructuralMistake(
-        define_mistake(
-            "mask_changed_in_place",
-            "The mask is changed in place: the caller's mask has other numbers afterwards.",
-            "only in_place",
-        ),
-        (Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.MASK_WRITTEN_OVER}),),
+    define_structural_mistake(
+        "mask_changed_in_place",
+        "The mask is changed in place: the caller's mask has other numbers afterwards.",
+        Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.MASK_WRITTEN_OVER}),
+        code_matchers="only in_place",
         wrappers=(calls.invert_mask_first, calls.open_mask_last),
     ),
-    StructuralMistake(
-        define_mistake(
-            "input_made_to_require_gradients",
-            "The code makes the input require gradients; only the caller may decide that.",
-            "only in_place:requires_grad",
-        ),
-        (Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.INPUT_REQUIRES_GRAD}),),
+    define_structural_mistake(
+        "input_made_to_require_gradients",
+        "The code makes the input require gradients; only the caller may decide that.",
+        Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.INPUT_REQUIRES_GRAD}),
+        code_matchers="only in_place:requires_grad",
         explains=(gradients.each_argument_gets_its_gradient_alone,),
         wrappers=(calls.require_input_gradients,),
     ),
-    StructuralMistake(
-        define_mistake(
-            "random_numbers_touched",
-            "It sets a seed, or draws random numbers that no dropout in training needs.",
-            "only seed",
-        ),
-        (
-            Symptom(
-                (
-                    purity.evaluation_leaves_the_random_numbers_alone,
-                    values.no_dropout_means_no_difference,
-                ),
-                reasons={Reason.RANDOM_STATE_MOVED},
+    define_structural_mistake(
+        "random_numbers_touched",
+        "It sets a seed, or draws random numbers that no dropout in training needs.",
+        Symptom(
+            (
+                purity.evaluation_leaves_the_random_numbers_alone,
+                values.no_dropout_means_no_difference,
             ),
+            reasons={Reason.RANDOM_STATE_MOVED},
         ),
+        code_matchers="only seed",
         wrappers=(calls.set_seed, calls.draw_number),
     ),
-    StructuralMistake(
-        define_mistake(
-            "mode_switched",
-            "A call switches the module between training and evaluation.",
-            "",
-        ),
-        (Symptom((purity.the_training_flag_is_left_alone,), reasons={Reason.MODE_CHANGED}),),
+    define_structural_mistake(
+        "mode_switched",
+        "A call switches the module between training and evaluation.",
+        Symptom((purity.the_training_flag_is_left_alone,), reasons={Reason.MODE_CHANGED}),
         wrappers=(calls.switch_to_evaluation,),
     ),
-    StructuralMistake(
-        define_mistake(
-            "settings_changed",
-            "It changes a setting of torch that other code depends on, and does not undo it.",
-            "",
-        ),
-        (Symptom((purity.settings_of_torch_are_left_alone,), reasons={Reason.SETTINGS_CHANGED}),),
+    define_structural_mistake(
+        "settings_changed",
+        "It changes a setting of torch that other code depends on, and does not undo it.",
+        Symptom((purity.settings_of_torch_are_left_alone,), reasons={Reason.SETTINGS_CHANGED}),
     ),
-    StructuralMistake(
-        define_mistake(
-            "parameters_changed",
-            "A call changes the parameters or buffers of the module.",
-            "only in_place",
+    define_structural_mistake(
+        "parameters_changed",
+        "A call changes the parameters or buffers of the module.",
+        Symptom(
+            (purity.parameters_and_buffers_are_left_unchanged,), reasons={Reason.STATE_WRITTEN_OVER}
         ),
-        (
-            Symptom(
-                (purity.parameters_and_buffers_are_left_unchanged,),
-                reasons={Reason.STATE_WRITTEN_OVER},
-            ),
-        ),
+        code_matchers="only in_place",
         explains=HISTORY,
         wrappers=(calls.halve_parameters,),
     ),
-    StructuralMistake(
-        define_mistake("config_changed", "It changes the config object that it was given.", ""),
-        (Symptom((purity.the_config_is_left_unchanged,), reasons={Reason.CONFIG_CHANGED}),),
+    define_structural_mistake(
+        "config_changed",
+        "It changes the config object that it was given.",
+        Symptom((purity.the_config_is_left_unchanged,), reasons={Reason.CONFIG_CHANGED}),
     ),
-    StructuralMistake(
-        define_mistake(
-            "result_memory_reused",
-            "The memory of the result is reused: a later call writes over it.",
-            "only in_place",
-        ),
-        (
-            Symptom(
-                (purity.earlier_results_are_left_unchanged,), reasons={Reason.RESULT_WRITTEN_OVER}
-            ),
-        ),
+    define_structural_mistake(
+        "result_memory_reused",
+        "The memory of the result is reused: a later call writes over it.",
+        Symptom((purity.earlier_results_are_left_unchanged,), reasons={Reason.RESULT_WRITTEN_OVER}),
+        code_matchers="only in_place",
         explains=(purity.results_may_be_written_over,),
         wrappers=(calls.write_over_last_result,),
     ),
-    StructuralMistake(
-        define_mistake(
-            "result_memory_shared",
-            "The result shares memory with something that the module, or its caller, still uses.",
-            "",
-        ),
-        (
-            Symptom(
-                (purity.results_may_be_written_over,),
-                kinds={Kind.VALUE},
-                without={Reason.RESULT_IS_VIEW},
-            ),
+    define_structural_mistake(
+        "result_memory_shared",
+        "The result shares memory with something that the module, or its caller, still uses.",
+        Symptom(
+            (purity.results_may_be_written_over,),
+            kinds={Kind.VALUE},
+            without={Reason.RESULT_IS_VIEW},
         ),
     ),
-    StructuralMistake(
-        define_mistake(
-            "result_is_a_view",
-            "The result is a view into which torch allows no writing while gradients are recorded.",
-            "",
-        ),
-        (Symptom((purity.results_may_be_written_over,), reasons={Reason.RESULT_IS_VIEW}),),
+    define_structural_mistake(
+        "result_is_a_view",
+        "The result is a view into which torch allows no writing while gradients are recorded.",
+        Symptom((purity.results_may_be_written_over,), reasons={Reason.RESULT_IS_VIEW}),
     ),
-    StructuralMistake(
-        define_mistake(
-            "training_changes_the_answer",
-            "Training gives another answer than evaluation although there is no dropout.",
-            "",
-        ),
-        (
-            Symptom(
-                (values.no_dropout_means_no_difference,),
-                kinds={Kind.VALUE},
-                without={Reason.RANDOM_STATE_MOVED},
-            ),
+    define_structural_mistake(
+        "training_changes_the_answer",
+        "Training gives another answer than evaluation although there is no dropout.",
+        Symptom(
+            (values.no_dropout_means_no_difference,),
+            kinds={Kind.VALUE},
+            without={Reason.RANDOM_STATE_MOVED},
         ),
         explains=(*HISTORY, *list_properties(training), *DROPPING),
         wrappers=(calls.double_in_training,),
@@ -233,71 +197,48 @@ SIDE_EFFECTS = (
 )
 
 STATE = (
-    StructuralMistake(
-        define_mistake(
-            "gradients_change_the_answer",
-            "The answer differs when gradients are recorded.",
-            "",
-        ),
-        (Symptom((device.gradients_on_or_off_is_the_same_answer,), kinds={Kind.VALUE}),),
+    define_structural_mistake(
+        "gradients_change_the_answer",
+        "The answer differs when gradients are recorded.",
+        Symptom((device.gradients_on_or_off_is_the_same_answer,), kinds={Kind.VALUE}),
         explains=HISTORY,
         wrappers=(calls.double_when_recorded,),
     ),
-    StructuralMistake(
-        define_mistake(
-            "weights_kept",
-            "The module keeps results computed from the weights, and uses them after the weights "
-            "change.",
-            "",
-        ),
-        (
-            Symptom(
-                (
-                    history.new_weights_are_used_at_once,
-                    training.a_weight_written_alone_is_used_at_once,
-                ),
-                kinds={Kind.VALUE},
-            ),
+    define_structural_mistake(
+        "weights_kept",
+        "The module keeps results computed from the weights, and uses them after the weights "
+        "change.",
+        Symptom(
+            (history.new_weights_are_used_at_once, training.a_weight_written_alone_is_used_at_once),
+            kinds={Kind.VALUE},
         ),
         explains=(*HISTORY, *COPIES, training.a_training_step_moves_every_weight),
         wrappers=KEPT_WEIGHTS,
     ),
-    StructuralMistake(
-        define_mistake(
-            "answer_kept_for_a_tensor",
-            "An answer, or a part of it, is kept for a tensor and returned again although the "
-            "numbers "
-            "in the tensor have changed.",
-            "",
-        ),
-        (Symptom((history.new_numbers_in_the_same_tensor_are_a_new_input,), kinds={Kind.VALUE}),),
+    define_structural_mistake(
+        "answer_kept_for_a_tensor",
+        "An answer, or a part of it, is kept for a tensor and returned again although the numbers "
+        "in the tensor have changed.",
+        Symptom((history.new_numbers_in_the_same_tensor_are_a_new_input,), kinds={Kind.VALUE}),
         wrappers=(calls.keep_answer_of_memory,),
     ),
-    StructuralMistake(
-        define_mistake(
-            "instances_share_state",
-            "Modules share state: the output of one depends on others.",
-            "",
+    define_structural_mistake(
+        "instances_share_state",
+        "Modules share state: the output of one depends on others.",
+        Symptom(
+            (history.other_instances_do_not_matter,),
+            kinds=ANY_KIND,
+            crashes="",
+            after="another module",
         ),
-        (
-            Symptom(
-                (history.other_instances_do_not_matter,),
-                kinds=ANY_KIND,
-                crashes="",
-                after="another module",
-            ),
-            Symptom((history.other_instances_do_not_matter,), crashes=LENGTHS),
-        ),
+        Symptom((history.other_instances_do_not_matter,), crashes=LENGTHS),
         explains=(*HISTORY, *COPIES, initialisation.every_module_starts_anew),
     ),
-    StructuralMistake(
-        define_mistake(
-            "copies_differ",
-            "A copy, or a module that loads the weights, is not the same as the original, or still "
-            "uses the original.",
-            "",
-        ),
-        (Symptom(COPIES, kinds={Kind.VALUE, Kind.SHAPE}),),
+    define_structural_mistake(
+        "copies_differ",
+        "A copy, or a module that loads the weights, is not the same as the original, or still "
+        "uses the original.",
+        Symptom(COPIES, kinds={Kind.VALUE, Kind.SHAPE}),
         explains=(
             *COPIES,
             training.a_copy_is_trained_by_itself,
@@ -305,14 +246,11 @@ STATE = (
             history.no_order_of_events_matters,
         ),
     ),
-    StructuralMistake(
-        define_mistake(
-            "state_kept",
-            "Something is kept from one call to the next: the output of a call depends on those "
-            "before it.",
-            "",
-        ),
-        (Symptom(KEPT, kinds={Kind.VALUE, Kind.SHAPE, Kind.FINITE}),),
+    define_structural_mistake(
+        "state_kept",
+        "Something is kept from one call to the next: the output of a call depends on those before "
+        "it.",
+        Symptom(KEPT, kinds={Kind.VALUE, Kind.SHAPE, Kind.FINITE}),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
         # The first one breaks most, and is tried first: it saves the others' time.
         wrappers=(
@@ -327,13 +265,10 @@ STATE = (
             calls.average_with_last_result_and_its_graph,
         ),
     ),
-    StructuralMistake(
-        define_mistake(
-            "moving_leaves_a_trace",
-            "Loading, moving or copying the module changes what it computes afterwards.",
-            "",
-        ),
-        (Symptom((history.loading_moving_and_copying_leave_no_trace,), kinds={Kind.VALUE}),),
+    define_structural_mistake(
+        "moving_leaves_a_trace",
+        "Loading, moving or copying the module changes what it computes afterwards.",
+        Symptom((history.loading_moving_and_copying_leave_no_trace,), kinds={Kind.VALUE}),
         explains=(history.no_order_of_events_matters,),
     ),
 )

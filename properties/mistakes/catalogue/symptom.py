@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake
 from headcheck.properties.mistakes.steps.calls import CallWrapper
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violations.violation import (
@@ -106,3 +106,18 @@ class StructuralMistake:
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict shows one of the symptoms."""
         return any(symptom.is_shown_by(verdict) for symptom in self.symptoms)
+
+
+def define_structural_mistake(
+    name: str,
+    sentence: str,
+    *symptoms: Symptom | ShapeSymptom,
+    code_matchers: str = "",
+    explains: tuple[Property, ...] = (),
+    said_by: tuple[str, ...] = (),
+    causes: tuple[str, ...] = (),
+    wrappers: tuple[CallWrapper, ...] = (),
+) -> StructuralMistake:
+    """Return a mistake with its symptoms; `define_mistake` explains the code matchers."""
+    mistake = define_mistake(name, sentence, code_matchers)
+    return StructuralMistake(mistake, symptoms, explains, said_by, causes, wrappers)

@@ -9,8 +9,7 @@ from headcheck.properties.families import (
     results,
     transfer,
 )
-from headcheck.properties.mistakes.catalogue.mistake import define_mistake
-from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.catalogue.symptom import Symptom, define_structural_mistake
 from headcheck.properties.violations.violation import Reason
 from headcheck.properties.violations.violation import ViolationKind as Kind
 
@@ -21,40 +20,28 @@ OF_NUMBERS = tuple(p for p in ALL if p not in OF_FORM and p not in INDEPENDENT)
 """the properties that fail if a target's weights differ from the source's"""
 
 TRANSFERS = (
-    StructuralMistake(
-        define_mistake(
-            "transferred_backwards",
-            "The numbers go from v1 to v2; they should go from v2 to v1.",
-            "",
-        ),
-        (Symptom(INDEPENDENT, reasons={Reason.SOURCE_GOT_NUMBERS}),),
+    define_structural_mistake(
+        "transferred_backwards",
+        "The numbers go from v1 to v2; they should go from v2 to v1.",
+        Symptom(INDEPENDENT, reasons={Reason.SOURCE_GOT_NUMBERS}),
         explains=OF_NUMBERS,
     ),
-    StructuralMistake(
-        define_mistake(
-            "nothing_transferred",
-            "Nothing is transferred: v1 still has the weights from before the call.",
-            "",
-        ),
-        (Symptom(ARRIVES, reasons={Reason.NOTHING_TRANSFERRED}),),
+    define_structural_mistake(
+        "nothing_transferred",
+        "Nothing is transferred: v1 still has the weights from before the call.",
+        Symptom(ARRIVES, reasons={Reason.NOTHING_TRANSFERRED}),
         explains=OF_NUMBERS,
     ),
-    StructuralMistake(
-        define_mistake(
-            "weight_not_transferred",
-            "A weight of v1 keeps its old numbers: nothing is copied into it.",
-            "",
-        ),
-        (Symptom(ARRIVES, reasons={Reason.WEIGHT_NOT_TRANSFERRED}),),
+    define_structural_mistake(
+        "weight_not_transferred",
+        "A weight of v1 keeps its old numbers: nothing is copied into it.",
+        Symptom(ARRIVES, reasons={Reason.WEIGHT_NOT_TRANSFERRED}),
         explains=OF_NUMBERS,
     ),
-    StructuralMistake(
-        define_mistake(
-            "weight_of_another_layer",
-            "A weight of v1 gets the numbers of the wrong layer.",
-            "",
-        ),
-        (Symptom(ARRIVES, reasons={Reason.ANOTHER_TRANSFERRED}),),
+    define_structural_mistake(
+        "weight_of_another_layer",
+        "A weight of v1 gets the numbers of the wrong layer.",
+        Symptom(ARRIVES, reasons={Reason.ANOTHER_TRANSFERRED}),
         explains=OF_NUMBERS,
         said_by=(
             "queries_and_keys_exchanged",
@@ -63,18 +50,13 @@ TRANSFERS = (
         ),
         causes=("queries_with_queries", "keys_with_keys", "keys_averaged", "queries_averaged"),
     ),
-    StructuralMistake(
-        define_mistake(
-            "memory_shared",
-            "The two modules share memory: writing into one of them changes the other.",
-            "",
-        ),
-        (
-            Symptom(
-                INDEPENDENT,
-                kinds={Kind.VALUE, Kind.FINITE},
-                without={Reason.SOURCE_GOT_NUMBERS, Reason.SOURCE_CHANGED},
-            ),
+    define_structural_mistake(
+        "memory_shared",
+        "The two modules share memory: writing into one of them changes the other.",
+        Symptom(
+            INDEPENDENT,
+            kinds={Kind.VALUE, Kind.FINITE},
+            without={Reason.SOURCE_GOT_NUMBERS, Reason.SOURCE_CHANGED},
         ),
         explains=(*list_properties(history), transfer.only_numbers_are_transferred),
     ),
