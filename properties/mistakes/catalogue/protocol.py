@@ -1,9 +1,6 @@
 """Mistakes in training, construction and torch's own protocol for modules."""
 
-from functools import partial
-
 import torch
-from torch import Tensor, nn
 
 from headcheck.properties.families import (
     constructor,
@@ -26,24 +23,16 @@ from headcheck.properties.mistakes.catalogue.symptom import (
     Symptom,
     define_structural_mistake,
 )
-from headcheck.properties.mistakes.steps.calls import Attend, CallWrapper, Result
+from headcheck.properties.mistakes.steps.calls import CallWrapper, change_results
 from headcheck.properties.violations.violation import Reason
 from headcheck.properties.violations.violation import ViolationKind as Kind
 
 
-def _round_float32(
-    dtype: torch.dtype, module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    def round_result(t: Tensor) -> Tensor:
-        return t.to(dtype).to(t.dtype) if t.dtype is torch.float32 else t
-
-    result = attend(x, mask)
-    return round_result(result) if isinstance(result, Tensor) else tuple(map(round_result, result))
-
-
-ROUNDED_CALLS: tuple[CallWrapper, ...] = tuple(
-    partial(_round_float32, dtype) for dtype in (torch.bfloat16, torch.float16)
-)
+def _round_float32(dtype: torch.dtype) -> CallWrapper:
+    """Round results in float32 to another dtype."""
+    return change_results(
+        lambda module, t: t.to(dtype).to(t.dtype) if t.dtype is torch.float32 else t
+    )
 
 
 TRAINING = tuple(list_properties(training))
@@ -98,7 +87,7 @@ PROTOCOL = (
         "Given float32, the output has fewer digits than float32: some step rounds it.",
         Symptom((precision.float32_is_exact_to_float32,), kinds={Kind.VALUE}),
         explains=HALVES,
-        wrappers=ROUNDED_CALLS,
+        wrappers=(_round_float32(torch.bfloat16), _round_float32(torch.float16)),
     ),
     define_structural_mistake(
         "precision_lost",

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides
 
 Result = Tensor | tuple[Tensor, ...]
 UNCHANGED: StepOverrides = {}
@@ -37,34 +37,43 @@ def call_plainly(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | No
     return attend(x, mask)
 
 
+def act_first(act: Callable[[nn.Module], object]) -> CallWrapper:
+    """Do something to the module, or something else, before it attends."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        act(module)
+        return attend(x, mask)
+
+    return wrap
+
+
 # -------------------------------------------------------------------------- arguments
 
 
-def halve_input_first(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return attend(x.mul_(0.5), mask)
+def change_input(change: Callable[[Tensor], Tensor]) -> CallWrapper:
+    """Attend to what a function returns for the input, which it may also change in place."""
+    return lambda module, attend, x, mask: attend(change(x), mask)
 
 
-def halve_input_unrecorded(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
+def change_input_last(change: Callable[[Tensor], Tensor]) -> CallWrapper:
+    """Change the input in place after attending to it."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        result = attend(x.clone(), mask)
+        change(x)
+        return result
+
+    return wrap
+
+
+def change_mask(change: Callable[[Tensor], Tensor]) -> CallWrapper:
+    """Attend with what a function returns for the mask, which it may also change in place."""
+    return lambda module, attend, x, mask: attend(x, None if mask is None else change(mask))
+
+
+def _halve_unrecorded(x: Tensor) -> Tensor:
     x.data.mul_(0.5)
-    return attend(x, mask)
-
-
-def halve_input_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    result = attend(x.clone(), mask)
-    x.mul_(0.5)
-    return result
-
-
-def reshape_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    result = attend(x.clone(), mask)
-    x.unsqueeze_(0)
-    return result
-
-
-def invert_mask_first(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return attend(x, None if mask is None else mask.copy_(mask == 0))
+    return x
 
 
 def open_mask_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
@@ -74,47 +83,19 @@ def open_mask_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | 
     return result
 
 
-def invert_bool_masks(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    inverted = mask is not None and mask.dtype is torch.bool
-    return attend(x, ~mask if mask is not None and inverted else mask)
-
-
-def invert_number_masks(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return attend(x, mask if mask is None or mask.dtype is torch.bool else mask == 0)
-
-
-def let_positive_attend(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return attend(x, None if mask is None else mask > 0)
-
-
-def let_one_attend(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return attend(x, None if mask is None else mask == 1)
-
-
-def view_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return attend(x.view(-1).view(x.shape), mask)
-
-
-def read_memory_in_order(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return attend(x.as_strided(x.shape, torch.empty(x.shape).stride()), mask)
-
-
-def require_input_gradients(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return attend(x.requires_grad_(), mask)
-
-
-def cast_input_to_float32(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return attend(x.float(), mask)
+halve_input_first = change_input(lambda x: x.mul_(0.5))
+halve_input_unrecorded = change_input(_halve_unrecorded)
+halve_input_last = change_input_last(lambda x: x.mul_(0.5))
+reshape_input = change_input_last(lambda x: x.unsqueeze_(0))
+view_input = change_input(lambda x: x.view(-1).view(x.shape))
+read_memory_in_order = change_input(lambda x: x.as_strided(x.shape, torch.empty(x.shape).stride()))
+require_input_gradients = change_input(lambda x: x.requires_grad_())
+cast_input_to_float32 = change_input(Tensor.float)
+invert_mask_first = change_mask(lambda mask: mask.copy_(mask == 0))
+invert_bool_masks = change_mask(lambda mask: ~mask if mask.dtype is torch.bool else mask)
+invert_number_masks = change_mask(lambda mask: mask if mask.dtype is torch.bool else mask == 0)
+let_positive_attend = change_mask(lambda mask: mask > 0)
+let_one_attend = change_mask(lambda mask: mask == 1)
 
 
 # --------------------------------------------------------------------------- results
@@ -124,34 +105,22 @@ def _map(result: Result, change: Callable[[Tensor], Tensor]) -> Result:
     return change(result) if isinstance(result, Tensor) else tuple(map(change, result))
 
 
-def return_float32(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), Tensor.float)
+def change_results(change: Callable[[nn.Module, Tensor], Tensor]) -> CallWrapper:
+    """Return what a function returns for the module and each of the right results."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        return _map(attend(x, mask), lambda t: change(module, t))
+
+    return wrap
 
 
-def squeeze_result(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), Tensor.squeeze)
-
-
-def squeeze_batch(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), lambda t: t.squeeze(0))
-
-
-def squeeze_width(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), lambda t: t.squeeze(-1))
-
-
-def return_nan(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), lambda t: t * torch.nan)
-
-
-def double_when_recorded(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return _map(attend(x, mask), lambda t: t * 2 if t.requires_grad else t)
-
-
-def double_in_training(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), lambda t: t * 2 if module.training else t)
+return_float32 = change_results(lambda module, t: t.float())
+squeeze_result = change_results(lambda module, t: t.squeeze())
+squeeze_batch = change_results(lambda module, t: t.squeeze(0))
+squeeze_width = change_results(lambda module, t: t.squeeze(-1))
+return_nan = change_results(lambda module, t: t * torch.nan)
+double_when_recorded = change_results(lambda module, t: t * 2 if t.requires_grad else t)
+double_in_training = change_results(lambda module, t: t * 2 if module.training else t)
 
 
 # ----------------------------------------------------------------------------- state
@@ -162,25 +131,29 @@ def _get_kept(module: nn.Module) -> dict[Any, Any]:
     return kept
 
 
-def keep_first_result(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    kept = _get_kept(module)
-    key = tuple(x.shape)
-    if key not in kept:
-        kept[key] = attend(x, mask)
-    found: Result = kept[key]
-    return found
+def _keep_result(identify: Callable[[Tensor, Tensor | None], object]) -> CallWrapper:
+    """Return the first result for all calls that a function identifies with each other."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        kept, key = _get_kept(module), identify(x, mask)
+        if key not in kept:
+            kept[key] = attend(x, mask)
+        found: Result = kept[key]
+        return found
+
+    return wrap
 
 
-def keep_answer_of_memory(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    """Return the earlier result for the same place in memory."""
-    kept = _get_kept(module)
-    key = x.data_ptr(), tuple(x.shape), x.dtype, None if mask is None else mask.data_ptr()
-    if key not in kept:
-        kept[key] = attend(x, mask)
-    found: Result = kept[key]
-    return found
+keep_first_result = _keep_result(lambda x, mask: tuple(x.shape))
+keep_answer_of_memory = _keep_result(
+    lambda x, mask: (
+        x.data_ptr(),
+        tuple(x.shape),
+        x.dtype,
+        None if mask is None else mask.data_ptr(),
+    )
+)
+"""returns the earlier result for the same place in memory"""
 
 
 def keep_first_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
@@ -189,23 +162,22 @@ def keep_first_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor 
     return attend((x + first) / 2, mask)
 
 
-def keep_first_keys(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _keep_first_role(module, attend, x, mask, 1)
+def _keep_first_role(number: int) -> CallWrapper:
+    """Use the keys (1) or the values (2) of the first call of that size."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        def assign(s: PipelineState) -> tuple[Tensor, ...]:
+            own = s.split[number]
+            kept = _get_kept(module).setdefault((number, tuple(own.shape)), own.detach().clone())
+            return tuple(kept if i == number else t for i, t in enumerate(s.split))
+
+        return attend(x, mask, {"assign": assign})
+
+    return wrap
 
 
-def keep_first_values(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _keep_first_role(module, attend, x, mask, 2)
-
-
-def _keep_first_role(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None, number: int
-) -> Result:
-    def assign(s: PipelineState) -> tuple[Tensor, ...]:
-        own = s.split[number]
-        kept = _get_kept(module).setdefault((number, tuple(own.shape)), own.detach().clone())
-        return tuple(kept if i == number else t for i, t in enumerate(s.split))
-
-    return attend(x, mask, {"assign": assign})
+keep_first_keys = _keep_first_role(1)
+keep_first_values = _keep_first_role(2)
 
 
 def go_on_from_last_call(
@@ -232,25 +204,22 @@ def _follow(
     return _map(attend(whole, mask), lambda t: t[..., -x.shape[-2] :, :])
 
 
-def average_with_last_result(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    return _average(module, attend(x, mask), Tensor.detach)
+def _average_with_last_result(keep: Callable[[Tensor], Tensor]) -> CallWrapper:
+    """Average the output with what a function keeps of the last one of that shape."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        result, last = attend(x, mask), _get_kept(module).get("result")
+        _get_kept(module)["result"] = _map(result, keep)
+        if isinstance(last, Tensor) and isinstance(result, Tensor) and last.shape == result.shape:
+            return (last + result) / 2
+        return result
+
+    return wrap
 
 
-def average_with_last_result_and_its_graph(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    """Keep the graph of the last result, so that a second backward raises RuntimeError."""
-    return _average(module, attend(x, mask), lambda t: t)
-
-
-def _average(module: nn.Module, result: Result, keep: Callable[[Tensor], Tensor]) -> Result:
-    last = _get_kept(module).get("result")
-    _get_kept(module)["result"] = _map(result, keep)
-    if isinstance(last, Tensor) and isinstance(result, Tensor) and last.shape == result.shape:
-        return (last + result) / 2
-    return result
+average_with_last_result = _average_with_last_result(Tensor.detach)
+average_with_last_result_and_its_graph = _average_with_last_result(lambda t: t)
+"""keeps the graph of the last result, so that a second backward raises RuntimeError"""
 
 
 def grow_with_every_call(
@@ -261,14 +230,15 @@ def grow_with_every_call(
     return _map(attend(x, mask), lambda t: t * (1 + 0.1 * (kept["calls"] - 1)))
 
 
-def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.mul_(0.5)
-    return attend(x, mask)
+@act_first
+@torch.no_grad()
+def halve_parameters(module: nn.Module) -> None:
+    for parameter in module.parameters():
+        parameter.mul_(0.5)
 
 
-def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+@act_first
+def tie_heads(module: nn.Module) -> None:
     """Give all heads the weights of the last head, as if they were the same module."""
     width = module.case.head_dim  # type: ignore[union-attr]  # of a FaultyAttention
     own = [p for name, p in module.named_parameters() if name[-1] in "qkv"]
@@ -285,7 +255,6 @@ def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None)
         for parameter in own:
             heads = parameter.unflatten(0, (-1, width))
             heads.copy_(heads[-1:].clone().expand_as(heads))
-    return attend(x, mask)
 
 
 def keep_first_mask(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
@@ -301,36 +270,6 @@ def keep_first_mask(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor |
     return attend(x, mask, {"permit": permit})
 
 
-def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Add a random vector that each module draws, like a bias that nobody sets."""
-    return _map(attend(x, mask), lambda t: t + _draw_own(module, 1, t)[0])
-
-
-def apply_kept_layer(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Multiply by a random matrix that each module draws, like an additional layer."""
-    return _map(attend(x, mask), lambda t: t @ _draw_own(module, t.shape[-1], t))
-
-
-def add_kept_bias_to_queries(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    def project(s: PipelineState) -> QKVTensors:
-        q, k, v = CORRECT.project(s)
-        return q + _draw_own(module, 1, q)[0], k, v
-
-    return attend(x, mask, {"project": project})
-
-
-def add_kept_bias_to_values(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    def project(s: PipelineState) -> QKVTensors:
-        q, k, v = CORRECT.project(s)
-        return q, k, v + _draw_own(module, 1, v)[0]
-
-    return attend(x, mask, {"project": project})
-
-
 def _draw_own(module: nn.Module, rows: int, like: Tensor) -> Tensor:
     """Return random numbers that differ between modules but not between calls of a module."""
     number = _get_kept(module).setdefault("number", next(_MODULES))
@@ -338,56 +277,60 @@ def _draw_own(module: nn.Module, rows: int, like: Tensor) -> Tensor:
     return torch.randn(rows, like.shape[-1], generator=generator, dtype=torch.float64).to(like)
 
 
-def write_over_last_result(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    def reuse(t: Tensor) -> Tensor:
-        buffer = _get_kept(module).setdefault((tuple(t.shape), t.dtype), t.detach().clone())
-        with torch.no_grad():
-            buffer.copy_(t)
-        return t if t.requires_grad else buffer
+def _add_kept_bias_to_role(number: int) -> CallWrapper:
+    """Add a random vector that each module draws to the queries (0) or the values (2)."""
 
-    return _map(attend(x, mask), reuse)
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        def project(s: PipelineState) -> tuple[Tensor, ...]:
+            right = CORRECT.project(s)
+            bias = _draw_own(module, 1, right[number])[0]
+            return tuple(t + bias if i == number else t for i, t in enumerate(right))
 
+        return attend(x, mask, {"project": project})
 
-def keep_first_length(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Work on sequences as long as the first one. Raises RuntimeError for others."""
-    if _get_kept(module).setdefault("tokens", x.shape[-2]) != x.shape[-2]:
-        raise RuntimeError("the sizes differ")
-    return attend(x, mask)
+    return wrap
 
 
-def expect_full_context(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    """Work on sequences as long as the context. Raises RuntimeError for others."""
-    if module.case.context_length != x.shape[-2]:  # type: ignore[union-attr]  # of a FaultyAttention
-        raise RuntimeError("the sizes differ")
-    return attend(x, mask)
+add_kept_bias = change_results(lambda module, t: t + _draw_own(module, 1, t)[0])
+"""adds a random vector that each module draws, like a bias that nobody sets"""
+add_kept_bias_to_queries = _add_kept_bias_to_role(0)
+add_kept_bias_to_values = _add_kept_bias_to_role(2)
+apply_kept_layer = change_results(lambda module, t: t @ _draw_own(module, t.shape[-1], t))
+"""multiplies by a random matrix that each module draws, like an additional layer"""
 
 
-def expect_first_batch(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Work on batches as large as the first one. Raises RuntimeError for others."""
-    if _get_kept(module).setdefault("batch", x.shape[0]) != x.shape[0]:
-        raise RuntimeError("the sizes differ")
-    return attend(x, mask)
+@change_results
+def write_over_last_result(module: nn.Module, t: Tensor) -> Tensor:
+    buffer: Tensor = _get_kept(module).setdefault((tuple(t.shape), t.dtype), t.detach().clone())
+    with torch.no_grad():
+        buffer.copy_(t)
+    return t if t.requires_grad else buffer
 
 
-# --------------------------------------------------------------------- random numbers
+def _demand(fits: Callable[[nn.Module, Tensor], object]) -> CallWrapper:
+    """Work on inputs of some sizes. Raises RuntimeError for others."""
+
+    def wrap(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+        if not fits(module, x):
+            raise RuntimeError("the sizes differ")
+        return attend(x, mask)
+
+    return wrap
 
 
-def set_seed(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    torch.manual_seed(0)
-    return attend(x, mask)
+keep_first_length = _demand(
+    lambda module, x: _get_kept(module).setdefault("tokens", x.shape[-2]) == x.shape[-2]
+)
+expect_full_context = _demand(
+    lambda module, x: module.case.context_length == x.shape[-2]  # type: ignore[union-attr]  # of a FaultyAttention
+)
+expect_first_batch = _demand(
+    lambda module, x: _get_kept(module).setdefault("batch", x.shape[0]) == x.shape[0]
+)
 
 
-def draw_number(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    torch.rand(1)
-    return attend(x, mask)
+# ------------------------------------------------------------- random numbers and modes
 
-
-def switch_to_evaluation(
-    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
-) -> Result:
-    module.eval()
-    return attend(x, mask)
+set_seed = act_first(lambda module: torch.manual_seed(0))
+draw_number = act_first(lambda module: torch.rand(1))
+switch_to_evaluation = act_first(nn.Module.eval)
