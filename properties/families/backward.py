@@ -11,6 +11,7 @@ kept.
 Sources: Dao et al. 2022, algorithm 4 (arXiv:2205.14135); Dao 2023, section 3.1 (arXiv:2307.08691).
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -45,13 +46,13 @@ blocks"""
 Roles = tuple[Tensor, Tensor, Tensor]
 
 
-@gradient_property(
-    C.RECOMPUTED,
-    C.CROSS,
-    on=SOME_TOKENS,
-    after=RIGHT,
-    limit=2,
-    hint="which block is the last one, of the queries and of the keys?",
+recomputed_property = functools.partial(
+    gradient_property, C.RECOMPUTED, C.CROSS, after=RIGHT, limit=2
+)
+
+
+@recomputed_property(
+    on=SOME_TOKENS, hint="which block is the last one, of the queries and of the keys?"
 )
 def every_block_size_gives_the_same_gradients(context: LiveContext) -> None:
     """Gradients are right with blocks of any size: one key, all but one, all, or more."""
@@ -79,13 +80,9 @@ def gradients_are_right_where_later_tokens_are_hidden(context: LiveContext) -> N
             _assert_gradients_right(other, roles)
 
 
-@gradient_property(
-    C.RECOMPUTED,
-    C.CROSS,
+@recomputed_property(
     C.STABLE,
     on=compose(at_least(tokens=5, head_dim=2), with_values(content=InputContent.NORMAL)),
-    after=RIGHT,
-    limit=2,
     hint="what is subtracted before an exponential is taken again?",
 )
 def gradients_stay_right_far_above_or_below(context: LiveContext) -> None:
@@ -97,13 +94,8 @@ def gradients_stay_right_far_above_or_below(context: LiveContext) -> None:
         _assert_gradients_right(other, roles)
 
 
-@gradient_property(
-    C.RECOMPUTED,
-    C.CROSS,
-    on=SOME_TOKENS,
-    after=RIGHT,
-    limit=2,
-    hint="does the backward write into something that it will need again?",
+@recomputed_property(
+    on=SOME_TOKENS, hint="does the backward write into something that it will need again?"
 )
 def the_graph_may_be_gone_through_again(context: LiveContext) -> None:
     """A second backward through the same retained graph gives the same gradients."""
@@ -116,16 +108,12 @@ def the_graph_may_be_gone_through_again(context: LiveContext) -> None:
             raise Violation(ViolationKind.VALUE, "exactly the same again", "other numbers", where)
 
 
-@purity_property(
-    C.RECOMPUTED,
-    C.CROSS,
-    on=MANY,
-    after=OWN,
-    limit=1,
-    dtypes=("float64",),
-    essential=True,
-    hint="which attributes are saved besides query, key, value and output?",
+memory_property = functools.partial(
+    purity_property, C.RECOMPUTED, C.CROSS, on=MANY, limit=1, dtypes=("float64",), essential=True
 )
+
+
+@memory_property(after=OWN, hint="which attributes are saved besides query, key, value and output?")
 def it_keeps_fewer_numbers_than_scores(context: LiveContext) -> None:
     """Between forward and backward it keeps fewer numbers than there are scores."""
     for mode in _list_modes(context):
@@ -133,14 +121,8 @@ def it_keeps_fewer_numbers_than_scores(context: LiveContext) -> None:
         _assert_fewer_than_scores(mode, kept, "between forward and backward")
 
 
-@purity_property(
-    C.RECOMPUTED,
-    C.CROSS,
-    on=MANY,
+@memory_property(
     after=(*OWN, it_keeps_fewer_numbers_than_scores),
-    limit=1,
-    dtypes=("float64",),
-    essential=True,
     hint="which tensors have an axis for all queries and one for all keys?",
 )
 def its_backward_never_holds_all_scores(context: LiveContext) -> None:

@@ -8,6 +8,7 @@ answer is right.
 """
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -47,21 +48,18 @@ LARGE = (
 LONGEST_CHUNK = 255
 
 
-@family_property(
-    C.CACHE,
-    on=SOME_TOKENS,
-    limit=4,
-    hint="compare keys, values and mask with those of the whole sequence",
-    essential=True,
+cache_property = functools.partial(family_property, C.CACHE, on=SOME_TOKENS)
+
+
+@cache_property(
+    limit=4, hint="compare keys, values and mask with those of the whole sequence", essential=True
 )
 def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
     """With a cache, tokens that come one by one give the output of the whole sequence."""
     _assert_whole(context, (1,) * context.case.tokens)
 
 
-@family_property(
-    C.CACHE,
-    on=SOME_TOKENS,
+@cache_property(
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=4,
     hint="new tokens come after all kept tokens; which does each see?",
@@ -94,10 +92,8 @@ def a_cache_is_used_in_training_too(context: LiveContext) -> None:
     context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
-@family_property(
-    C.CACHE,
+@cache_property(
     after=(several_tokens_at_a_time_give_the_same_output,),
-    on=SOME_TOKENS,
     sizes=LARGE,
     hint="does the code differ for many tokens, sequences or heads?",
 )
@@ -127,9 +123,7 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     _assert_part(context, context.x, torch.cat([one, two], dim=1), begin, "the first time")
 
 
-@family_property(
-    C.CACHE,
-    on=SOME_TOKENS,
+@cache_property(
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=2,
     hint="is something kept outside of the cache, or in a default?",
@@ -142,9 +136,7 @@ def sequences_keep_their_caches_apart(context: LiveContext) -> None:
         _assert_kept_apart(context, other[:, : other.shape[1] - fewer])
 
 
-@family_property(
-    C.CACHE,
-    on=SOME_TOKENS,
+@cache_property(
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=2,
     hint="is something kept outside of the cache, or in a default?",
@@ -159,11 +151,9 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     assert_outputs_unchanged(context, after, before, context.expected)
 
 
-@family_property(
-    C.CACHE,
+@cache_property(
     C.PROJECTED,
     C.UNCOMPRESSED,
-    on=SOME_TOKENS,
     after=(
         one_token_at_a_time_gives_the_same_output,
         the_weights_are_registered_and_trainable,

@@ -12,6 +12,7 @@ distinguish this from the heads' outputs, W_o is set to ones, so that each eleme
 the sum of all coordinates: it is complete, or zero. Without an output layer the two are the same.
 """
 
+import functools
 from dataclasses import replace
 
 import torch
@@ -86,13 +87,12 @@ def _assert_frequency(
         raise Violation(ViolationKind.VALUE, *told, hint=hint)
 
 
-@family_property(
-    C.DROPOUT,
-    on=simplify_for_counting,
-    limit=1,
-    hint="what reaches the output besides the weighted sum of values?",
-    dtypes=("float64",),
+counted_property = functools.partial(
+    family_property, on=simplify_for_counting, limit=1, dtypes=("float64",)
 )
+
+
+@counted_property(C.DROPOUT, hint="what reaches the output besides the weighted sum of values?")
 def each_token_adds_its_own_value(context: LiveContext) -> None:
     """If all scores are equal, each token adds its value to the output, and nothing else."""
     revealed = context.compute_once(reveal_weights)
@@ -138,14 +138,7 @@ def _assert_zeros_take_their_own_part(revealed: RevealedWeights) -> None:
 SHOWN = (each_token_adds_its_own_value,)
 
 
-@family_property(
-    C.DROPOUT,
-    on=simplify_for_counting,
-    after=SHOWN,
-    limit=1,
-    hint=RATE_HINT,
-    dtypes=("float64",),
-)
+@counted_property(C.DROPOUT, after=SHOWN, hint=RATE_HINT)
 def dropout_drops_the_stated_share(context: LiveContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
     observation = context.compute_once(observe_dropout)
@@ -157,14 +150,7 @@ def dropout_drops_the_stated_share(context: LiveContext) -> None:
     _assert_frequency(dropped, rate, expected, where, _tell_places(context))
 
 
-@family_property(
-    C.DROPOUT,
-    on=simplify_for_counting,
-    after=(it_equals_the_equation, *SHOWN),
-    limit=1,
-    hint=RATE_HINT,
-    dtypes=("float64",),
-)
+@counted_property(C.DROPOUT, after=(it_equals_the_equation, *SHOWN), hint=RATE_HINT)
 def dropout_scales_up_what_it_keeps(context: LiveContext) -> None:
     """In training, each kept weight is multiplied by 1/(1 - dropout)."""
     observation = context.compute_once(observe_dropout)
@@ -204,13 +190,8 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
         raise _make_factor_violation(context, factor, got)
 
 
-@family_property(
-    C.DROPOUT,
-    on=simplify_for_counting,
-    after=SHOWN,
-    limit=1,
-    hint="each weight is dropped or kept by a draw of its own",
-    dtypes=("float64",),
+@counted_property(
+    C.DROPOUT, after=SHOWN, hint="each weight is dropped or kept by a draw of its own"
 )
 def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
     """Weights are dropped independently for each sequence, head, query and key."""
@@ -264,15 +245,7 @@ def _assert_values_lost_by_chance(
         raise Violation(ViolationKind.VALUE, expected, got, where, hint=VALUES_HINT)
 
 
-@family_property(
-    C.DROPOUT,
-    on=simplify_for_counting,
-    after=SHOWN,
-    limit=1,
-    hint=RATE_HINT,
-    dtypes=("float64",),
-    essential=True,
-)
+@counted_property(C.DROPOUT, after=SHOWN, hint=RATE_HINT, essential=True)
 def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     """Dropping a weight removes a whole value, not single coordinates, even for a single token."""
     observation = context.compute_once(observe_dropout)
@@ -314,17 +287,14 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
         context.harness.add_note(EXTRA_DROPOUT)
 
 
-@family_property(
+@counted_property(
     C.OUTPUT_DROPOUT,
-    on=simplify_for_counting,
     after=(
         dropout_drops_the_stated_share,
         dropout_scales_up_what_it_keeps,
         dropout_acts_on_the_attention_weights,
     ),
-    limit=1,
     hint="a second dropout, behind the output layer, has the same rate",
-    dtypes=("float64",),
 )
 def dropout_acts_on_the_output_too(context: LiveContext) -> None:
     """In training, numbers behind the output layer are dropped, too, with the same probability."""
@@ -350,13 +320,7 @@ def evaluation_ignores_dropout(context: CaseContext) -> None:
     assert_outputs_unchanged(context, context.answer, without.run(), context.expected)
 
 
-@family_property(
-    C.DROPOUT,
-    on=simplify_for_counting,
-    limit=1,
-    hint="each call in training draws new random numbers from torch",
-    dtypes=("float64",),
-)
+@counted_property(C.DROPOUT, hint="each call in training draws new random numbers from torch")
 def every_call_drops_anew(context: LiveContext) -> None:
     """In training, calls and layers drop different weights, but equal ones after the same seed."""
     x = draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()

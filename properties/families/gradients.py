@@ -24,6 +24,7 @@ from headcheck.reference import Parameters
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 CORRECT_VALUES = (it_equals_the_equation,)
 C = Capability
+LAYERS = (C.PROJECTED, C.TOKENS, C.MODULE)
 STEP_SIZE = 1e-5
 ATTENDING = ("W_q", "W_k", "b_q")
 """the parameters on which the attention weights depend; the keys' bias does not change them"""
@@ -160,10 +161,8 @@ def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
 
 
 @family_property(
-    C.TOKENS,
-    C.PROJECTED,
+    *LAYERS,
     C.WIDTHS,
-    C.MODULE,
     sizes=GRADIENT_SIZES,
     after=(the_gradients_of_the_weights_are_right,),
     hint="does something in the code work for small sizes only?",
@@ -210,9 +209,7 @@ def the_gradients_of_the_returned_weights_are_right(context: CaseContext) -> Non
 
 
 @family_property(
-    C.PROJECTED,
-    C.TOKENS,
-    C.MODULE,
+    *LAYERS,
     after=(the_gradients_of_the_weights_are_right,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
@@ -236,13 +233,7 @@ SMALL_STEPS = compose(
 )
 
 
-@family_property(
-    C.TOKENS,
-    on=SMALL_STEPS,
-    dtypes=("float64",),
-    limit=2,
-    hint=CUT_HINT,
-)
+@family_property(C.TOKENS, on=SMALL_STEPS, dtypes=("float64",), limit=2, hint=CUT_HINT)
 def the_gradient_predicts_a_small_step(context: CaseContext) -> None:
     """A small step changes the output by as much as the gradient says."""
     if _is_only_float32_exact(context):
@@ -253,15 +244,7 @@ def the_gradient_predicts_a_small_step(context: CaseContext) -> None:
     _assert_gradients_predict_change(context, {"x": direction}, ahead - behind)
 
 
-@family_property(
-    C.TOKENS,
-    C.PROJECTED,
-    C.MODULE,
-    on=SMALL_STEPS,
-    dtypes=("float64",),
-    limit=1,
-    hint=CUT_HINT,
-)
+@family_property(*LAYERS, on=SMALL_STEPS, dtypes=("float64",), limit=1, hint=CUT_HINT)
 def the_gradients_predict_a_small_step_of_the_weights(context: CaseContext) -> None:
     """A small step of all weights changes the output by as much as their gradients say."""
     if _is_only_float32_exact(context):
@@ -277,9 +260,7 @@ def the_gradients_predict_a_small_step_of_the_weights(context: CaseContext) -> N
 
 @family_property(
     C.SOFTCAP,
-    C.PROJECTED,
-    C.MODULE,
-    C.TOKENS,
+    *LAYERS,
     C.STABLE,
     after=(the_gradients_of_the_weights_are_right,),
     on=with_values(content=InputContent.NORMAL),

@@ -4,6 +4,8 @@ The properties are checked after those of precision: an answer that does not run
 just that.
 """
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -44,15 +46,15 @@ SCORES_IN_HALF = (0, 12)
 """products with a key at distance zero; if all are 0, only the bias of the distance remains"""
 
 
-@precision(
+half_property = functools.partial(precision, C.TOKENS, C.WIDTHS, dtypes=("bfloat16",))
+
+
+@half_property(
     C.STATED,
     C.POSITIONS,
-    C.TOKENS,
-    C.WIDTHS,
     sizes=(LONG_IN_HALF,),
     on=compose(at_least(tokens=3, d_in=2), with_values(dtype="bfloat16")),
     after=(it_equals_the_equation, bfloat16_runs),
-    dtypes=("bfloat16",),
     hint="bfloat16 counts to 256: the next whole number after it is 258",
 )
 def bfloat16_tells_positions_apart(context: CaseContext) -> None:
@@ -116,18 +118,15 @@ def bfloat16_goes_on_where_the_last_call_ended(context: LiveContext) -> None:
     context.assert_close(got, exact, Tolerance(exact.abs() / 2, exact.abs() / 2), what)
 
 
-@precision(
+@half_property(
     C.STATED,
     C.WINDOW,
     C.CAUSAL,
     C.HALF,
-    C.TOKENS,
     C.PROJECTED,
-    C.WIDTHS,
     sizes=(LONG_WINDOW,),
     on=with_values(dtype="bfloat16"),
     after=(it_equals_the_equation, bfloat16_runs),
-    dtypes=("bfloat16",),
     hint="bfloat16 counts to 256: are distances compared in it?",
 )
 def bfloat16_ends_a_window_where_it_ends(context: CaseContext) -> None:
@@ -150,15 +149,12 @@ def bfloat16_ends_a_window_where_it_ends(context: CaseContext) -> None:
             raise Violation(ViolationKind.VALUE, words[must], words[sees], where)
 
 
-@precision(
+@half_property(
     C.HALF,
     C.CAUSAL,
-    C.TOKENS,
-    C.WIDTHS,
     sizes=(LONG_AND_SHARP,),
     on=compose(at_least(tokens=4), with_values(dtype="bfloat16")),
     after=(bfloat16_is_as_exact_as_plain_torch,),
-    dtypes=("bfloat16",),
     hint="bfloat16 has 8 bits: are positions counted in it?",
 )
 def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:

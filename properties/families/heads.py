@@ -52,16 +52,12 @@ def a_single_head_works_like_several(context: CaseContext) -> None:
     context.call()
 
 
-@family_property(
-    C.BARE,
-    C.HEADS,
-    C.PROJECTED,
-    C.MODULE,
-    C.UNBIASED,
-    on=compose(SEVERAL_HEADS, share_mask_across_heads),
-    limit=3,
-    hint=HINT,
+head_property = functools.partial(
+    family_property, C.HEADS, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT
 )
+
+
+@head_property(C.BARE, C.PROJECTED, C.UNBIASED, on=compose(SEVERAL_HEADS, share_mask_across_heads))
 def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     """Exchanging the weights of two heads only exchanges their places in the output."""
     groups = context.case.kv_heads  # heads that share keys stay together
@@ -87,9 +83,7 @@ def _permute_output_heads(output: Tensor, groups: int) -> Tensor:
     return permute_heads(output.movedim(-1, 0), groups).movedim(0, -1)
 
 
-@family_property(
-    C.BARE, C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT
-)
+@head_property(C.BARE, C.OUTPUT_PROJECTION)
 def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     """The output is the sum of the outputs that each head would give alone."""
     heads, d = context.case.heads, context.case.head_dim
@@ -107,17 +101,7 @@ def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     context.assert_unchanged(total + bias, context.output, tolerance)
 
 
-@family_property(
-    C.BARE,
-    C.HEADS,
-    C.PROJECTED,
-    C.MODULE,
-    C.PROPORTIONAL,
-    on=SEVERAL_HEADS,
-    limit=3,
-    hint=HINT,
-    essential=True,
-)
+@head_property(C.BARE, C.PROJECTED, C.PROPORTIONAL, essential=True)
 def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     """Changing one head's weights changes only this head's part of the merged output."""
     heads, d = context.case.heads, context.case.head_dim
@@ -134,15 +118,7 @@ def each_head_fills_only_its_own_part(context: CaseContext) -> None:
         assert_other_columns_unchanged(context, parameters, before, rows, f"head {head}")
 
 
-@family_property(
-    C.HEADS,
-    C.OUTPUT_PROJECTION,
-    C.MODULE,
-    C.UNGATED,
-    on=SEVERAL_HEADS,
-    limit=3,
-    hint=HINT,
-)
+@head_property(C.OUTPUT_PROJECTION, C.UNGATED)
 def a_head_s_values_may_be_written_in_another_basis(context: CaseContext) -> None:
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
     width, p = context.case.head_dim, context.parameters

@@ -6,6 +6,7 @@ uninitialised tensors promise both (pytorch/pytorch#101967, #103749). So these p
 to contracts that list `sealed`, or that state the output of an `empty_row`.
 """
 
+import functools
 import math
 
 import torch
@@ -120,14 +121,13 @@ def _in_dtype(dtype: str) -> CaseTransform:
     return compose(_pad, with_values(dtype=dtype, mask_form=MaskForm.BATCH_ONE_ONE_KEY))
 
 
-@precision_property(
-    C.HALF,
-    C.CAUSAL,
-    C.PADDING,
-    C.ANY_KEYS,
-    C.TOKENS,
+half_property = functools.partial(
+    precision_property, C.HALF, C.CAUSAL, C.PADDING, C.ANY_KEYS, C.TOKENS, limit=3
+)
+
+
+@half_property(
     on=_in_dtype("bfloat16"),
-    limit=3,
     dtypes=("bfloat16",),
     hint="two large negative numbers, one added to the other, are infinite",
 )
@@ -136,16 +136,8 @@ def bfloat16_hides_padding_and_later_tokens_together(context: CaseContext) -> No
     _assert_hidden_together(context)
 
 
-@precision_property(
-    C.HALF,
-    C.CAUSAL,
-    C.PADDING,
-    C.ANY_KEYS,
-    C.TOKENS,
-    on=_in_dtype("float16"),
-    limit=3,
-    dtypes=("float16",),
-    hint="the largest number of float16 is 65504",
+@half_property(
+    on=_in_dtype("float16"), dtypes=("float16",), hint="the largest number of float16 is 65504"
 )
 def float16_hides_padding_and_later_tokens_together(context: CaseContext) -> None:
     """Given float16, padding and later tokens are hidden at once, and nothing becomes NaN."""

@@ -4,6 +4,7 @@
 that its name says; the last property mixes all kinds.
 """
 
+import functools
 import itertools
 
 from headcheck.properties.cases.case_tensors import make_tokens
@@ -58,13 +59,13 @@ MIXED_STEPS = 7
 """
 
 
-@family_property(
-    C.TOKENS,
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
-    hint="is something kept, in `self` or outside, from call to call?",
-    usual=1,
+history_property = functools.partial(
+    family_property, limit=1, on=fit_for_histories, dtypes=("float64",)
+)
+
+
+@history_property(
+    C.TOKENS, hint="is something kept, in `self` or outside, from call to call?", usual=1
 )
 def earlier_calls_do_not_matter(context: LiveContext) -> None:
     """Earlier calls, of any length and in any mode, do not change the output."""
@@ -91,12 +92,9 @@ def the_first_call_does_not_matter(context: LiveContext) -> None:
         assert_no_first_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
 
 
-@family_property(
+@history_property(
     C.TOKENS,
     after=(evaluation_is_repeatable, earlier_calls_do_not_matter),
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
     hint="a tensor that was seen before may hold other numbers now",
     usual=0,
 )
@@ -115,13 +113,8 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None
         context.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
 
 
-@family_property(
-    C.TOKENS,
-    C.MODULE,
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
-    hint="is something shared: in the class, in a global, in a default?",
+@history_property(
+    C.TOKENS, C.MODULE, hint="is something shared: in the class, in a global, in a default?"
 )
 def other_instances_do_not_matter(context: LiveContext) -> None:
     """Other modules that exist at the same time, of any size, do not change the output."""
@@ -130,12 +123,9 @@ def other_instances_do_not_matter(context: LiveContext) -> None:
     assert_no_effect(context, steps, (CALL_PROBE, TRAINING_PROBE))
 
 
-@family_property(
+@history_property(
     C.DROPOUT,
     after=(earlier_calls_do_not_matter,),
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
     hint="does an evaluation leave something behind: a mode, a rate, a mask?",
     usual=0,
 )
@@ -144,13 +134,11 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     assert_no_effect(context, shuffle_steps(context, make_evaluations(context)), (TRAINING_PROBE,))
 
 
-@family_property(
+@history_property(
     C.MODULE,
     C.INITIALISED,
     after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
-    limit=1,
     on=fit_for_moves,
-    dtypes=("float64",),
     hint="is something kept, shared or rounded when it is moved or copied?",
     usual=1,
 )
@@ -160,14 +148,11 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     assert_no_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
 
 
-@family_property(
+@history_property(
     C.MODULE,
     C.INITIALISED,
     C.PROJECTED,
     after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
     hint="is something that was computed from the weights kept?",
     usual=0,
 )
@@ -189,15 +174,12 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
             assert_outputs_unchanged(context, answer, wanted, expected)
 
 
-@family_property(
+@history_property(
     C.STATED,
     C.MODULE,
     C.INITIALISED,
     C.PROJECTED,
     after=(new_weights_are_used_at_once,),
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
     hint="does a list or tuple still hold the first layers?",
     usual=0,
 )
@@ -214,13 +196,10 @@ def new_layers_are_used_at_once(context: LiveContext) -> None:
     assert_outputs_unchanged(context, answer, wanted, expected)
 
 
-@family_property(
+@history_property(
     C.MODULE,
     C.INITIALISED,
     after=(the_weights_are_registered_and_trainable,),
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
     hint="optimizers hold on to parameters: only their numbers may change",
     usual=0,
 )
@@ -247,7 +226,7 @@ def _read_flags(adapter: ModuleAdapter) -> dict[str, bool]:
     return {name: info.trainable for name, info in adapter.module.describe_tensors().items()}
 
 
-@family_property(
+@history_property(
     C.MODULE,
     C.TOKENS,
     C.INITIALISED,
@@ -257,9 +236,6 @@ def _read_flags(adapter: ModuleAdapter) -> dict[str, bool]:
         other_instances_do_not_matter,
         loading_moving_and_copying_leave_no_trace,
     ),
-    limit=1,
-    on=fit_for_histories,
-    dtypes=("float64",),
     hint="does the module keep something that shows only in some orders?",
     usual=0,
 )

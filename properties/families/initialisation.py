@@ -1,5 +1,6 @@
 """A new module starts from random weights that are drawn independently."""
 
+import functools
 import itertools
 from collections.abc import Sequence
 
@@ -36,13 +37,10 @@ def _describe_initial_weight(context: CaseContext, name: str) -> str:
     return f"the initial {context.contract.describe_parameter(name)}"
 
 
-@family_property(
-    C.STATED,
-    C.INITIALISED,
-    on=WIDE,
-    limit=1,
-    hint="every weight starts from random numbers of its own",
-)
+initial_property = functools.partial(family_property, C.STATED, C.INITIALISED, on=WIDE, limit=1)
+
+
+@initial_property(hint="every weight starts from random numbers of its own")
 def the_projections_start_different(context: LiveContext) -> None:
     """Queries, keys and values start from different weights, and none of these is constant."""
     initial = context.compute_once(read_first_initial_weights)
@@ -75,14 +73,7 @@ def _assert_no_common_row(one: Sequence[bytes], other: Sequence[bytes], where: s
         raise Violation(ViolationKind.VALUE, "different weights", got, where, reason=reason)
 
 
-@family_property(
-    C.STATED,
-    C.INITIALISED,
-    C.HEADS,
-    on=WIDE,
-    limit=1,
-    hint="every head starts from random numbers of its own",
-)
+@initial_property(C.HEADS, hint="every head starts from random numbers of its own")
 def the_heads_start_different(context: LiveContext) -> None:
     """Every head starts from weights of its own."""
     for name, tensor in context.compute_once(read_first_initial_weights).items():
@@ -93,13 +84,7 @@ def the_heads_start_different(context: LiveContext) -> None:
                 _assert_no_common_row(heads[one], heads[other], f"{name}, heads {one}, {other}")
 
 
-@family_property(
-    C.INITIALISED,
-    C.STATED,
-    on=WIDE,
-    limit=1,
-    hint="weights come from torch's random numbers; no seed is set here",
-)
+@initial_property(hint="weights come from torch's random numbers; no seed is set here")
 def every_module_starts_anew(context: LiveContext) -> None:
     """Two modules start from different weights, but from equal ones after the same seed."""
     one, other = context.compute_once(read_first_initial_weights), read_initial_weights(context, 2)
@@ -125,13 +110,7 @@ def _assert_no_seed_set(context: LiveContext) -> None:
         raise Violation(ViolationKind.VALUE, expected, "they are the same after any seed")
 
 
-@family_property(
-    C.INITIALISED,
-    C.STATED,
-    on=WIDE,
-    limit=1,
-    hint="torch.empty() contains the old contents of its memory",
-)
+@initial_property(hint="torch.empty() contains the old contents of its memory")
 def every_parameter_starts_from_numbers_of_its_own(context: LiveContext) -> None:
     """Parameters start from chosen or drawn numbers, not from old contents of memory."""
     contract = context.contract

@@ -7,6 +7,8 @@ positive and sum to one, like those of a softmax, so properties that need only t
 Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
 """
 
+import functools
+
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
 from headcheck.properties.contracts.contract import Capability
@@ -92,15 +94,14 @@ def features_near_zero_are_shared_rightly(context: CaseContext) -> None:
     context.assert_close(context.run(x, parameters)[0], expected.outputs[0], expected.tolerances[0])
 
 
-@purity(
-    *NEEDS,
+memory_property = functools.partial(
+    purity, *NEEDS, on=LONG, after=CORRECT, limit=1, dtypes=("float64",), essential=True
+)
+
+
+@memory_property(
     C.CAUSAL,
     C.LINEAR_MEMORY,
-    on=LONG,
-    after=CORRECT,
-    limit=1,
-    dtypes=("float64",),
-    essential=True,
     hint="which tensors have an axis for all queries and one for all keys?",
 )
 def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
@@ -112,16 +113,7 @@ def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
         raise Violation(ViolationKind.VALUE, expected, got, what, reason=reason)
 
 
-@purity(
-    *NEEDS,
-    C.CACHE,
-    on=LONG,
-    after=CORRECT,
-    limit=1,
-    dtypes=("float64",),
-    essential=True,
-    hint="which sums are enough to continue after any tokens?",
-)
+@memory_property(C.CACHE, hint="which sums are enough to continue after any tokens?")
 def a_state_has_the_same_size_after_many_tokens(context: LiveContext) -> None:
     """A state has the same size after any number of tokens, and continuing it takes few numbers."""
     x = make_tokens(context.case, context.contract)

@@ -65,12 +65,7 @@ MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is Mask
 
 
 @family_property(
-    C.CAUSAL,
-    C.TOKENS,
-    on=at_least(tokens=2),
-    hint=CAUSAL_HINT,
-    essential=True,
-    usual=4,
+    C.CAUSAL, C.TOKENS, on=at_least(tokens=2), hint=CAUSAL_HINT, essential=True, usual=4
 )
 def the_future_is_invisible(context: CaseContext) -> None:
     """Changing a later token leaves every earlier output unchanged."""
@@ -319,10 +314,7 @@ def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
 
 
 @family_property(
-    C.TAKES_MASK,
-    on=MASKED,
-    limit=3,
-    hint="does the module keep anything of a mask after the call?",
+    C.TAKES_MASK, on=MASKED, limit=3, hint="does the module keep anything of a mask after the call?"
 )
 def the_mask_is_not_remembered(context: LiveContext) -> None:
     """After a call with a mask, a call without one attends to everything."""

@@ -1,5 +1,6 @@
 """Calling the module has no side effects, and its answer depends on nothing but the input."""
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -51,9 +52,7 @@ between buffers
 
 
 @family_property(
-    limit=8,
-    hint="is anything random in evaluation, or kept from the last call?",
-    usual=2,
+    limit=8, hint="is anything random in evaluation, or kept from the last call?", usual=2
 )
 def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
@@ -64,12 +63,10 @@ def evaluation_is_repeatable(context: CaseContext) -> None:
         _assert_identical(again, first, name, "the second call gave something else")
 
 
-@family_property(
-    C.MODULE,
-    limit=1,
-    on=USUAL_CASES,
-    hint="rand(), manual_seed() and a bare F.dropout act in evaluation, too",
-)
+module_property = functools.partial(family_property, C.MODULE, limit=1, on=USUAL_CASES)
+
+
+@module_property(hint="rand(), manual_seed() and a bare F.dropout act in evaluation, too")
 def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
     if context.call_module().random_state_moved:
@@ -155,9 +152,7 @@ def the_config_is_left_unchanged(context: LiveContext) -> None:
         raise Violation(ViolationKind.VALUE, expected, *why, reason=Reason.CONFIG_CHANGED)
 
 
-@family_property(
-    C.MODULE, limit=1, on=USUAL_CASES, hint="forward must not assign to parameters or buffers"
-)
+@module_property(hint="forward must not assign to parameters or buffers")
 def parameters_and_buffers_are_left_unchanged(context: LiveContext) -> None:
     """Calling it changes none of its parameters and buffers."""
     context.adapter.set(context.parameters)
@@ -232,12 +227,9 @@ def settings_of_torch_are_left_alone(context: LiveContext) -> None:
         raise Violation(ViolationKind.VALUE, expected, got, reason=reason)
 
 
-@family_property(
-    C.MODULE,
+@module_property(
     C.INITIALISED,
     after=(the_weights_are_registered_and_trainable,),
-    limit=1,
-    on=USUAL_CASES,
     hint="do not override what nn.Module has, such as train() and __call__",
 )
 def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
@@ -260,9 +252,7 @@ def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
     context.assert_answer_unchanged(context.run_module(adapter=nested))
 
 
-@family_property(
-    C.MODULE, limit=1, on=USUAL_CASES, hint="leave self.training to train() and eval()"
-)
+@module_property(hint="leave self.training to train() and eval()")
 def the_training_flag_is_left_alone(context: LiveContext) -> None:
     """Calling it does not switch between training and evaluation."""
     drops = context.contract.has(Capability.DROPOUT)
@@ -279,12 +269,9 @@ def the_training_flag_is_left_alone(context: LiveContext) -> None:
         _assert_identical(again.outputs[0], first.outputs[0], what, "it changed its mode")
 
 
-@family_property(
-    C.MODULE,
+@module_property(
     C.PROJECTED,
     after=(the_weights_are_registered_and_trainable,),
-    limit=1,
-    on=USUAL_CASES,
     hint="does state_dict() contain everything that forward reads?",
 )
 def its_state_dict_carries_everything(context: LiveContext) -> None:
@@ -293,12 +280,7 @@ def its_state_dict_carries_everything(context: LiveContext) -> None:
         _assert_copy_agrees(context, way)
 
 
-@family_property(
-    C.MODULE,
-    limit=1,
-    on=USUAL_CASES,
-    hint="which tensors are its state, and does a copy get all of them?",
-)
+@module_property(hint="which tensors are its state, and does a copy get all of them?")
 def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
     """A deep copy gives the same output, and training the copy does not change the original."""
     _assert_copy_agrees(context, "deepcopy")
@@ -331,11 +313,9 @@ def it_can_be_copied_after_a_call_with_gradients(context: LiveContext) -> None:
         adapter.copy("deepcopy")
 
 
-@family_property(
-    C.MODULE,
+@module_property(
     C.INITIALISED,
     after=(the_weights_are_registered_and_trainable,),
-    limit=1,
     on=compose(USUAL_CASES, with_values(bias=True)),
     hint="__getstate__ and __reduce__ of nn.Module keep everything",
     usual=0,

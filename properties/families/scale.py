@@ -123,10 +123,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
 
 
 @family_property(
-    *NEEDS,
-    C.DOT_PRODUCT,
-    limit=3,
-    hint="the scores are plain dot products of queries and keys",
+    *NEEDS, C.DOT_PRODUCT, limit=3, hint="the scores are plain dot products of queries and keys"
 )
 def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> None:
     """Rotating all queries and keys together does not change the output."""

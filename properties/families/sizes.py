@@ -16,6 +16,7 @@ kernels are cut into blocks (64, 128, 256, 1,024; adding 2,048 would take a thir
 other checks), at the widths of models (64, 80, 96, 128, 256), and above 2¹⁶ scores in a call.
 """
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -136,50 +137,34 @@ LARGEST_LENGTH = 6
 SIZE_HINT = "does something in the code work for small sizes only?"
 
 
-@family_property(
-    C.WIDTHS,
-    sizes=list_small_sizes,
-    after=(it_equals_the_equation,),
-    hint=SIZE_HINT,
-    usual=6,
-)
+size_property = functools.partial(family_property, C.WIDTHS, hint=SIZE_HINT)
+
+
+@size_property(sizes=list_small_sizes, after=(it_equals_the_equation,), usual=6)
 def every_size_is_right(context: CaseContext) -> None:
     """Every number of tokens, sequences, heads and dimensions gives the right output."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(C.WIDTHS, sizes=WIDE, after=(it_equals_the_equation,), hint=SIZE_HINT, usual=2)
+@size_property(sizes=WIDE, after=(it_equals_the_equation,), usual=2)
 def wide_heads_are_right_too(context: CaseContext) -> None:
     """The output is right for heads and inputs of tens and hundreds of dimensions, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(
-    C.WIDTHS,
-    C.BATCH,
-    sizes=MANY,
-    after=(wide_heads_are_right_too,),
-    hint=SIZE_HINT,
-    usual=2,
-)
+@size_property(C.BATCH, sizes=MANY, after=(wide_heads_are_right_too,), usual=2)
 def many_heads_are_right_too(context: CaseContext) -> None:
     """The output is right for many heads, and for many sequences in a batch, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(C.WIDTHS, sizes=LONG, after=(wide_heads_are_right_too,), hint=SIZE_HINT, usual=1)
+@size_property(sizes=LONG, after=(wide_heads_are_right_too,), usual=1)
 def a_long_sequence_is_right_too(context: CaseContext) -> None:
     """The output is right for hundreds of tokens, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(
-    C.WIDTHS,
-    sizes=VERY_LONG,
-    after=(a_long_sequence_is_right_too,),
-    hint=SIZE_HINT,
-    usual=0,
-)
+@size_property(sizes=VERY_LONG, after=(a_long_sequence_is_right_too,), usual=0)
 def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
     """The output is right for a thousand tokens and more, if it computes them in time."""
     context.assert_matches_oracle(context.answer, context.expected)

@@ -6,6 +6,7 @@ frozen weights, an input that requires no gradient, and steps of gradient descen
 compared with the equation, in which each weight is multiplied by the factor from dropout.
 """
 
+import functools
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -146,18 +147,18 @@ def _assert_weight_gradients(
             context.assert_close(got.double(), exact, tolerance, f"gradient of {where}")
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
+training_property = functools.partial(
+    family_property, C.STEADY, *TRAINED, on=keep_for_training, sizes=SIZES, dtypes=("float64",)
+)
+
+
+@training_property(
     C.DROPOUT,
-    on=keep_for_training,
     after=(
         it_equals_the_equation,
         training_drops_again_after_an_evaluation,
         dropout_acts_on_the_attention_weights,  # else what was kept cannot be told
     ),
-    sizes=SIZES,
-    dtypes=("float64",),
     hint=TRAINING_HINT,
     usual=1,
 )
@@ -166,10 +167,7 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
     assert_outputs_right(context, context.compute_once(run_training), training=True)
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
-    on=keep_for_training,
+@training_property(
     after=(
         it_equals_the_equation,
         the_weights_are_registered_and_trainable,
@@ -177,8 +175,6 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
         training_drops_again_after_an_evaluation,
         dropout_acts_on_the_attention_weights,
     ),
-    sizes=SIZES,
-    dtypes=("float64",),
     hint=CUT_HINT,
     usual=1,
 )
@@ -187,13 +183,8 @@ def the_gradients_in_training_are_right(context: LiveContext) -> None:
     assert_gradients_right(context, context.compute_once(run_training), {1})
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
-    on=keep_for_training,
+@training_property(
     after=(the_gradients_in_training_are_right,),
-    sizes=SIZES,
-    dtypes=("float64",),
     hint="does a call clear gradients, or write over what another keeps?",
     usual=1,
 )
@@ -202,13 +193,8 @@ def gradients_add_up_over_calls(context: LiveContext) -> None:
     assert_gradients_right(context, context.compute_once(run_training), {2, 3, 6, 14})
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
-    on=keep_for_training,
+@training_property(
     after=(the_gradients_in_training_are_right,),
-    sizes=SIZES,
-    dtypes=("float64",),
     hint="does it matter in the code which tensors require a gradient?",
     usual=0,
 )
@@ -217,9 +203,7 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
     assert_gradients_right(context, context.compute_once(run_training), {7, 8, 11, 13})
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
+@training_property(
     after=(
         it_equals_the_equation,
         the_weights_are_registered_and_trainable,
@@ -227,9 +211,6 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
         training_drops_again_after_an_evaluation,
         dropout_acts_on_the_attention_weights,
     ),
-    on=keep_for_training,
-    sizes=SIZES,
-    dtypes=("float64",),
     hint="only a step changes weights, and only by their gradients",
     usual=1,
 )
@@ -247,13 +228,8 @@ def a_training_step_moves_every_weight(context: LiveContext) -> None:
             context.assert_close(getattr(moved, name), after, Tolerance(limit, limit), where)
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
+@training_property(
     after=(a_training_step_moves_every_weight,),
-    on=keep_for_training,
-    sizes=SIZES,
-    dtypes=("float64",),
     hint="is something that was computed from the weights kept?",
     usual=1,
 )
@@ -264,13 +240,8 @@ def what_was_trained_is_used(context: LiveContext) -> None:
     assert_gradients_right(context, run, {10, 12})
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
+@training_property(
     after=(what_was_trained_is_used,),
-    on=keep_for_training,
-    sizes=SIZES,
-    dtypes=("float64",),
     hint="does something in the copy still belong to the original?",
     usual=0,
 )
@@ -286,14 +257,11 @@ def a_copy_is_trained_by_itself(context: LiveContext) -> None:
         context.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
 
 
-@family_property(
-    C.STEADY,
-    *TRAINED,
+@training_property(
     C.WEIGHTS,
     after=(the_gradients_in_training_are_right,),
     on=compose(keep_for_training, with_values(dropout=0.0)),  # returned before dropout, or after
     sizes=SIZES[:1],
-    dtypes=("float64",),
     hint=CUT_HINT,
 )
 def the_returned_weights_are_trained_through(context: LiveContext) -> None:

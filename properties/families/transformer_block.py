@@ -42,10 +42,7 @@ def layers_that_give_nothing_leave_the_tokens(context: CaseContext) -> None:
 
 
 @values(
-    C.BLOCK,
-    on=SOME_TOKENS,
-    limit=3,
-    hint="over which axis does a norm take its mean and variance?",
+    C.BLOCK, on=SOME_TOKENS, limit=3, hint="over which axis does a norm take its mean and variance?"
 )
 def without_attention_tokens_stay_apart(context: CaseContext) -> None:
     """With zeros in the output layer of attention, a token changes only its own output."""

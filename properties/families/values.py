@@ -198,11 +198,7 @@ def _fold_into_layers(context: CaseContext) -> Parameters:
 
 
 @family_property(
-    C.ATTENTION,
-    C.TOKENS,
-    *PLAIN,
-    after=CORRECT_VALUES,
-    redundant_because=GUARDS_THE_ORACLE,
+    C.ATTENTION, C.TOKENS, *PLAIN, after=CORRECT_VALUES, redundant_because=GUARDS_THE_ORACLE
 )
 def it_equals_torch_s_attention(context: CaseContext) -> None:
     """The output equals the output of torch.nn.functional.scaled_dot_product_attention."""

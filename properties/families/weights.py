@@ -4,6 +4,7 @@ Most of these properties are checked only by the output, with parameters under w
 shows the weights (`properties.harness.tomography`): a module need not return its weights.
 """
 
+import functools
 import itertools
 from dataclasses import replace
 
@@ -37,6 +38,7 @@ from headcheck.reference import merge_heads
 
 family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 C = Capability
+NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 UNMASKED = with_values(mask_form=MaskForm.NONE)
 VALUE_FACTORS = (2.0**24, 2.0**-24)
 GRAD_MODES = ("no_grad", "grad")
@@ -62,9 +64,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 
 @family_property(
     C.BARE,
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
+    *NEEDS,
     on=compose(
         at_least(tokens=2), with_values(mask_form=MaskForm.NONE, content=InputContent.NORMAL)
     ),
@@ -121,17 +121,7 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     context.assert_unchanged(last, context.output[:, -1], both)
 
 
-@family_property(
-    C.BARE,
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
-    C.NORMALISED,
-    C.UNGATED,
-    limit=3,
-    hint=SUM_HINT,
-    essential=True,
-)
+@family_property(C.BARE, *NEEDS, C.NORMALISED, C.UNGATED, limit=3, hint=SUM_HINT, essential=True)
 def the_weights_sum_to_one(context: CaseContext) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
     x = context.x.clone()
@@ -145,14 +135,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
 
 
 @family_property(
-    C.BARE,
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
-    C.NORMALISED,
-    C.UNGATED,
-    limit=3,
-    hint="an average lies between extremes",
+    C.BARE, *NEEDS, C.NORMALISED, C.UNGATED, limit=3, hint="an average lies between extremes"
 )
 def the_output_lies_between_the_values(context: CaseContext) -> None:
     """Before the output projection, every number lies between the values that it averages."""
@@ -168,9 +151,7 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
 
 
 @family_property(
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
+    *NEEDS,
     C.UNBIASED,
     C.SOFTMAX,
     limit=3,
@@ -184,9 +165,7 @@ def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None
 
 @family_property(
     C.BARE,
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
+    *NEEDS,
     C.PROPORTIONAL,
     limit=3,
     hint="after the softmax there is nothing but weighted sums",
@@ -202,9 +181,7 @@ def the_output_is_linear_in_the_values(context: CaseContext) -> None:
 
 
 @family_property(
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
+    *NEEDS,
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
@@ -220,9 +197,7 @@ def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
 
 @family_property(
     C.BARE,
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
+    *NEEDS,
     C.PROPORTIONAL,
     limit=3,
     hint="nothing but weighted values, and an output bias, is in the output",
@@ -270,28 +245,19 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     context.assert_unchanged(context.run(parameters=shifted)[0], context.output, tolerance)
 
 
-@family_property(
-    *tomography.REQUIRED_CAPABILITIES,
-    C.NORMALISED,
-    C.SOFTMAX,
-    on=tomography.fit_for_recovery,
-    limit=3,
-    hint=SUM_HINT,
+recovery_property = functools.partial(
+    family_property, *tomography.REQUIRED_CAPABILITIES, on=tomography.fit_for_recovery, limit=3
 )
+
+
+@recovery_property(C.NORMALISED, C.SOFTMAX, hint=SUM_HINT)
 def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None:
     """The weights, as outputs show them, are the softmax of the scaled scores of visible keys."""
     recovered = context.compute_once(tomography.recover_weights)
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
 
-@family_property(
-    *tomography.REQUIRED_CAPABILITIES,
-    C.NORMALISED,
-    C.PROPORTIONAL,
-    on=tomography.fit_for_recovery,
-    limit=3,
-    hint=SUM_HINT,
-)
+@recovery_property(C.NORMALISED, C.PROPORTIONAL, hint=SUM_HINT)
 def the_weights_are_never_negative(context: CaseContext) -> None:
     """The weights, as outputs show them, are not negative, and sum to one for every query."""
     recovered = context.compute_once(tomography.recover_weights)
@@ -308,13 +274,8 @@ def _assert_sum_to_one(
     context.assert_close(sums, torch.ones_like(sums), total, f"sum of {name}")
 
 
-@family_property(
-    *tomography.REQUIRED_CAPABILITIES,
-    C.CAUSAL,
-    C.PROPORTIONAL,
-    on=tomography.fit_for_recovery,
-    limit=3,
-    hint="the weights above the diagonal have to be exactly 0",
+@recovery_property(
+    C.CAUSAL, C.PROPORTIONAL, hint="the weights above the diagonal have to be exactly 0"
 )
 def hidden_tokens_get_no_weight(context: CaseContext) -> None:
     """The outputs show that no later token has any weight."""
@@ -324,10 +285,7 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
 
 
 @family_property(
-    C.WEIGHTS,
-    C.MODULE,
-    limit=3,
-    hint="return the weights by which the values are averaged",
+    C.WEIGHTS, C.MODULE, limit=3, hint="return the weights by which the values are averaged"
 )
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
