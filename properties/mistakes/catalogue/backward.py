@@ -164,15 +164,6 @@ def without_short_blocks(*axes: int) -> Part:
 # ------------------------------------------------------------------------------- mean, slope
 
 
-def no_mean(k: Known) -> Tensor:
-    return torch.zeros_like(k.weights[..., :1])
-
-
-def sum_over_keys(k: Known) -> Tensor:
-    """Sum dP without multiplying it by the weights."""
-    return k.d_weights.sum(-1, keepdim=True)
-
-
 def mean_of_each_tile(k: Known) -> Tensor:
     """Subtract a separate mean in each block of keys."""
     parts = (k.weights * k.d_weights).split(k.block, -1)
@@ -274,7 +265,7 @@ BACKWARD = require(
         "no_mean_in_backward",
         "In the backward no mean is subtracted: dS is P ∘ dP, and not P ∘ (dP − D) with "
         "D = rowsum(dO ∘ O).",
-    ).simulated_by(with_backward(mean=no_mean)),
+    ).simulated_by(with_backward(mean=lambda k: torch.zeros_like(k.weights[..., :1]))),
     define_rare_mistake(
         "mean_of_each_tile",
         "In the backward the mean D is taken over each tile, and not over all keys of a query.",
@@ -282,7 +273,7 @@ BACKWARD = require(
     define_rare_mistake(
         "mean_without_weights",
         "In the backward D is the sum of dP, and not its mean by the weights, rowsum(P ∘ dP).",
-    ).simulated_by(with_backward(mean=sum_over_keys)),
+    ).simulated_by(with_backward(mean=lambda k: k.d_weights.sum(-1, keepdim=True))),
     define_rare_mistake(
         "mean_added_in_backward",
         "In the backward the mean D is added to dP instead of subtracted from it.",

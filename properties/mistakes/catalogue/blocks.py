@@ -104,10 +104,6 @@ def softmax_of_each_block(s: PipelineState) -> Tensor:
     return torch.cat([block.softmax(-1) for block in _split_blocks(s)], dim=-1)
 
 
-def average_of_softmaxes(s: PipelineState) -> Tensor:
-    return softmax_of_each_block(s) / _find_block_maxima(s).shape[-1]
-
-
 def returning(logsumexp: Step) -> Callable[[PipelineState], tuple[Tensor, ...]]:
     """Return another log-sum-exp if the contract asks for one."""
 
@@ -127,28 +123,8 @@ def last_running_maximum(s: PipelineState) -> Tensor:
     return _find_running_maxima(s)[..., -1:]
 
 
-def last_own_maximum(s: PipelineState) -> Tensor:
-    return _find_block_maxima(s)[..., -1:]
-
-
 def maximum_alone(s: PipelineState) -> Tensor:
     return s.masked_scores.amax(-1)
-
-
-def logarithm_alone(s: PipelineState) -> Tensor:
-    return from_final_maximum(s).sum(-1).log()
-
-
-def sum_instead_of_logarithm(s: PipelineState) -> Tensor:
-    return maximum_alone(s) + from_final_maximum(s).sum(-1)
-
-
-def to_base_two(s: PipelineState) -> Tensor:
-    return s.masked_scores.logsumexp(-1) / math.log(2)
-
-
-def of_unscaled_scores(s: PipelineState) -> Tensor:
-    return s.raw_scores.logsumexp(-1)
 
 
 def of_the_last_block(s: PipelineState) -> Tensor:
@@ -248,7 +224,9 @@ BLOCKS = require(
         "blocks_have_their_own_maximum",
         "The exponentials of each block are relative to its own maximum, and are added up as if "
         "these were all the same.",
-    ).simulated_by(_summed(from_own_maximum, from_own_maximum, last_own_maximum)),
+    ).simulated_by(
+        _summed(from_own_maximum, from_own_maximum, lambda s: _find_block_maxima(s)[..., -1:])
+    ),
     define_rare_mistake(
         "maximum_begins_at_a_number",
         "The running maximum begins at a number, such as 0, instead of −∞: if all scores are "
@@ -278,7 +256,7 @@ BLOCKS = require(
     define_mistake(
         "blocks_count_alike",
         "The averages of all blocks count alike, whatever their scores are.",
-    ).simulated_by(normalise=average_of_softmaxes),
+    ).simulated_by(normalise=lambda s: softmax_of_each_block(s) / _find_block_maxima(s).shape[-1]),
     define_mistake(
         "last_short_block_dropped",
         "The last block is left out if it is shorter than the others.",
@@ -313,7 +291,7 @@ LOGSUMEXP = require(
         "logsumexp_without_the_maximum",
         "The maximum that was subtracted from the scores is missing in the log-sum-exp.",
         "last return",
-    ).simulated_by(give=returning(logarithm_alone)),
+    ).simulated_by(give=returning(lambda s: from_final_maximum(s).sum(-1).log())),
     define_mistake(
         "maximum_instead_of_logsumexp",
         "The largest score is returned as log-sum-exp: the logarithm of the sum is missing.",
@@ -323,16 +301,16 @@ LOGSUMEXP = require(
         "no_logarithm_of_the_sum",
         "The sum itself is added to the maximum, and not its logarithm.",
         "last return",
-    ).simulated_by(give=returning(sum_instead_of_logarithm)),
+    ).simulated_by(give=returning(lambda s: maximum_alone(s) + from_final_maximum(s).sum(-1))),
     define_mistake(
         "logsumexp_to_base_two",
         "The log-sum-exp is a logarithm to base 2 instead of base e.",
         "last return",
-    ).simulated_by(give=returning(to_base_two)),
+    ).simulated_by(give=returning(lambda s: s.masked_scores.logsumexp(-1) / math.log(2))),
     define_mistake(
         "logsumexp_of_unscaled_scores",
         "The log-sum-exp is computed from the unscaled scores.",
-    ).simulated_by(give=returning(of_unscaled_scores)),
+    ).simulated_by(give=returning(lambda s: s.raw_scores.logsumexp(-1))),
     define_rare_mistake(
         "logsumexp_of_the_last_block",
         "The log-sum-exp is computed from the last block only.",

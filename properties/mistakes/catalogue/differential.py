@@ -50,14 +50,6 @@ def renormalised(s: PipelineState) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-def cut_off_below_zero(s: PipelineState) -> Tensor:
-    return CORRECT.subtract(s).relu()
-
-
-def softmax_again(s: PipelineState) -> Tensor:
-    return torch.softmax(_hide(s, CORRECT.subtract(s)), dim=-1)
-
-
 def softmax_of_subtracted_scores(s: PipelineState) -> Tensor:
     first, second = s.scores[:, 0::2], s.scores[:, 1::2]
     return torch.softmax(_hide(s, first - get_lambdas(s) * second), dim=-1)
@@ -65,10 +57,6 @@ def softmax_of_subtracted_scores(s: PipelineState) -> Tensor:
 
 def _hide(s: PipelineState, t: Tensor) -> Tensor:
     return t if s.visible is None else t.masked_fill(~s.visible, -torch.inf)
-
-
-def scaled_as_whole_heads(s: PipelineState) -> Tensor:
-    return s.raw_scores / math.sqrt(s.inputs.head_dim)
 
 
 def second_map_seeing_all(s: PipelineState) -> Tensor:
@@ -114,10 +102,6 @@ def with_halves(
 def _choose(t: Tensor, halves: tuple[int, int]) -> Tensor:
     both: Tensor = split_maps(t).unflatten(1, (-1, 2))
     return both[:, :, list(halves)].flatten(1, 2)
-
-
-def shrunk(s: PipelineState) -> Tensor:
-    return CORRECT.merge(s) * (1 - START)
 
 
 def normalised(eps: float | None, factor: float) -> Callable[[PipelineState], Tensor]:
@@ -197,7 +181,7 @@ DIFFERENTIAL = require(
     define_mistake(
         "negative_weights_cut_off",
         "Weights below zero become zero: a difference may be negative.",
-    ).simulated_by(subtract=cut_off_below_zero),
+    ).simulated_by(subtract=lambda s: CORRECT.subtract(s).relu()),
     define_mistake(
         "scores_subtracted",
         "The scores are subtracted and go through one softmax; there should be two softmaxes, "
@@ -206,11 +190,11 @@ DIFFERENTIAL = require(
     define_mistake(
         "softmax_of_difference",
         "The difference of the softmaxes goes through another softmax; it should be used as it is.",
-    ).simulated_by(subtract=softmax_again),
+    ).simulated_by(subtract=lambda s: torch.softmax(_hide(s, CORRECT.subtract(s)), dim=-1)),
     define_mistake(
         "scale_of_the_whole_head",
         "The scores are divided by the root of a head's width; each map has half of it.",
-    ).simulated_by(scale=scaled_as_whole_heads),
+    ).simulated_by(scale=lambda s: s.raw_scores / math.sqrt(s.inputs.head_dim)),
     define_mistake(
         "second_map_not_masked",
         "In the second softmax the future is not hidden.",
@@ -242,7 +226,7 @@ DIFFERENTIAL = require(
     define_mistake(
         "times_one_minus_lambda_init",
         "What the heads give is multiplied by 1 - 0.8, which this exercise does not ask for.",
-    ).simulated_by(merge=shrunk),
+    ).simulated_by(merge=lambda s: CORRECT.merge(s) * (1 - START)),
     define_mistake(
         "times_one_minus_lambda",
         "What the heads give is multiplied by 1 - lambda, which this exercise does not ask for.",

@@ -13,7 +13,13 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_rare_mistake,
     require,
 )
-from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+from headcheck.properties.mistakes.pipeline import (
+    CORRECT,
+    PipelineState,
+    QKVTensors,
+    StepOverrides,
+    map_qkv,
+)
 from headcheck.reference.variant import elu_features
 
 Function = Callable[[Tensor], Tensor]
@@ -50,10 +56,6 @@ OTHERS: tuple[Function, ...] = (
 """functions that people use instead of elu(x) + 1; they are rarely negative"""
 
 
-def values_too(s: PipelineState) -> QKVTensors:
-    return elu_features(s.halved[0]), elu_features(s.halved[1]), elu_features(s.halved[2])
-
-
 def scaled_before(power: float) -> Function:
     """Divide queries or keys by a power of their width before they become features."""
     return lambda t: elu_features(t / t.shape[-1] ** power)
@@ -65,10 +67,6 @@ def undivided(s: PipelineState) -> Tensor:
 
 def divided_by(divisor: Callable[[PipelineState], Tensor]) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.masked_scores / divisor(s)
-
-
-def count_keys(s: PipelineState) -> Tensor:
-    return (s.masked_scores != 0).sum(-1, keepdim=True).to(s.scores.dtype)
 
 
 def sum_keys(s: PipelineState) -> Tensor:
@@ -90,20 +88,8 @@ def sum_raw(*, query: bool = True, key: bool = True) -> Callable[[PipelineState]
     return divisor
 
 
-def sum_all(s: PipelineState) -> Tensor:
-    return s.scores.sum(-1, keepdim=True)
-
-
-def take_own(s: PipelineState) -> Tensor:
-    return s.scores.diagonal(dim1=-2, dim2=-1)[..., None]
-
-
 def plus(number: float) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.masked_scores.sum(-1, keepdim=True) + number
-
-
-def divided_by_cut_sum(s: PipelineState) -> Tensor:
-    return s.masked_scores / s.masked_scores.sum(-1, keepdim=True).detach()
 
 
 def softmax_of_products(scale: float) -> StepOverrides:
@@ -163,7 +149,11 @@ FEATURES = require(
     define_mistake(
         "divided_by_the_count",
         "The divisor is the number of tokens, not the sum of the products of features.",
-    ).simulated_by(normalise=divided_by(count_keys)),
+    ).simulated_by(
+        normalise=divided_by(
+            lambda s: (s.masked_scores != 0).sum(-1, keepdim=True).to(s.scores.dtype)
+        )
+    ),
     define_mistake(
         "divided_by_the_keys_alone",
         "The divisor is a sum of keys; it should be multiplied with the query.",
@@ -171,12 +161,12 @@ FEATURES = require(
     define_mistake(
         "divisor_sees_the_future",
         "The divisor is a sum over all tokens, including later ones.",
-    ).simulated_by(normalise=divided_by(sum_all)),
+    ).simulated_by(normalise=divided_by(lambda s: s.scores.sum(-1, keepdim=True))),
     define_mistake(
         "divisor_of_the_own_token",
         "The divisor is only the product with the token's own key, not the sum over all visible "
         "keys.",
-    ).simulated_by(normalise=divided_by(take_own)),
+    ).simulated_by(normalise=divided_by(lambda s: s.scores.diagonal(dim1=-2, dim2=-1)[..., None])),
     define_mistake(
         "keys_without_features",
         "The keys are used directly; they have to become features, too.",
@@ -246,7 +236,7 @@ FEATURES = require(
     define_mistake(
         "values_as_features",
         "The values become features as well; they should stay unchanged.",
-    ).simulated_by(map=values_too),
+    ).simulated_by(map=lambda s: map_qkv(elu_features, s.halved)),
     define_mistake(
         "scaled_before_features",
         "Queries or keys are divided by the root of {width} before they become features.",

@@ -61,14 +61,6 @@ def with_changed_gate(function: Function) -> Callable[[PipelineState], Tensor]:
     return with_gate(lambda s: function(make_gate(s)))
 
 
-def made_of_context(s: PipelineState) -> Tensor:
-    return s.merged * torch.sigmoid(linear(s.merged, _get_weight(s)))
-
-
-def made_by_queries(s: PipelineState) -> Tensor:
-    return s.merged * torch.sigmoid(s.projected[0])
-
-
 def added(s: PipelineState) -> Tensor:
     return s.merged + make_gate(s)
 
@@ -87,10 +79,6 @@ def heads_in_turn(s: PipelineState) -> Tensor:
     """Interpret neighbouring columns of the gate as belonging to different heads."""
     asked = ask(s).unflatten(-1, (-1, s.inputs.heads))
     return s.merged * torch.sigmoid(asked.mT.flatten(-2))
-
-
-def after_output(s: PipelineState) -> Tensor:
-    return CORRECT.finish(s) * make_gate(s)
 
 
 def on_projected(*numbers: int) -> StepOverrides:
@@ -119,7 +107,7 @@ GATES = require(
     define_mistake(
         "gate_after_the_output_layer",
         "The gate multiplies the result of the output layer; it should come before that layer.",
-    ).simulated_by(gate=open_gate, finish=after_output),
+    ).simulated_by(gate=open_gate, finish=lambda s: CORRECT.finish(s) * make_gate(s)),
     define_mistake(
         "gate_on_values",
         "Each token's gate multiplies its own value; it should multiply the token's output.",
@@ -170,11 +158,11 @@ GATES = require(
         "gate_of_what_is_attended",
         "The gate is computed from the output of the heads; it should be computed from the input "
         "token.",
-    ).simulated_by(gate=made_of_context),
+    ).simulated_by(gate=lambda s: s.merged * torch.sigmoid(linear(s.merged, _get_weight(s)))),
     define_mistake(
         "gate_of_the_queries",
         "The gate is the sigmoid of the queries: the gate's own layer is not used.",
-    ).simulated_by(gate=made_by_queries),
+    ).simulated_by(gate=lambda s: s.merged * torch.sigmoid(s.projected[0])),
     define_mistake(
         "one_gate_for_each_head",
         "All numbers of a head have one gate; each should have its own.",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.mistakes.catalogue import differential, features, gates, latents, sinks
+from headcheck.properties.mistakes.catalogue import differential, gates, latents, sinks
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, require
 from headcheck.properties.mistakes.catalogue.numbers import change_after, change_returned
 from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides
@@ -131,7 +131,7 @@ GRADIENTS: Sequence[Mistake] = (
         "No gradient flows to the layer that makes the latents: they are detached.",
         CUT,
         needs=Capability.LATENT,
-    ).simulated_by(project=latents.detach_latents),
+    ).simulated_by(project=latents.with_latents(cut, cut)),
     define_rare_mistake(
         "turned_keys_detached",
         "No gradient flows to the layer of the rotated keys: they are detached.",
@@ -143,7 +143,9 @@ GRADIENTS: Sequence[Mistake] = (
         "No gradient flows through the divisor: it is detached.",
         CUT,
         needs=Capability.FEATURES,
-    ).simulated_by(normalise=features.divided_by_cut_sum),
+    ).simulated_by(
+        normalise=lambda s: s.masked_scores / s.masked_scores.sum(-1, keepdim=True).detach()
+    ),
     define_rare_mistake(
         "input_detached",
         "No gradient reaches the input: it is detached before it is used.",

@@ -46,10 +46,6 @@ of_other_numbers = norm_by(lambda norm: replace(norm, over=OTHER_NUMBERS[norm.ov
 of_another_kind = norm_by(lambda norm: replace(norm, kind=OTHER_KIND[norm.kind]))
 
 
-def left_out(s: PipelineState) -> Tensor:
-    return _get_norm(s).factor * s.averages
-
-
 def without_gain(s: PipelineState) -> Tensor:
     if s.p.gain_heads is None:
         raise ValueError("the norm has no gain")
@@ -85,7 +81,7 @@ HEAD_NORMS = require(
     define_mistake(
         "head_norm_left_out",
         "What heads give goes into the output layer without its norm.",
-    ).simulated_by(norm_heads=left_out),
+    ).simulated_by(norm_heads=lambda s: _get_norm(s).factor * s.averages),
     *require(
         Capability.HEADS,
         define_mistake(

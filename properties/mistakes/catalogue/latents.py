@@ -208,11 +208,6 @@ def queries_turned_before_split(s: PipelineState) -> QKVTensors:
     return *append_beside(query, key, turned), value
 
 
-def detach_latents(s: PipelineState) -> QKVTensors:
-    """Let no gradient through to the layer that computes latents."""
-    return with_latents(Tensor.detach, Tensor.detach)(s)
-
-
 def detach_turned(s: PipelineState) -> QKVTensors:
     """Let no gradient through to the layer of rotated keys."""
     asked, shared = get_beside(s)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import torch.nn.functional as F
+
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue import norms
 from headcheck.properties.mistakes.catalogue.mistake import (
@@ -9,7 +11,8 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
 )
-from headcheck.properties.mistakes.steps import layers, output, scores
+from headcheck.properties.mistakes.pipeline import map_qkv, projections
+from headcheck.properties.mistakes.steps import layers, scores
 
 LAYERS: Sequence[Mistake] = (
     define_mistake(
@@ -55,7 +58,7 @@ LAYERS: Sequence[Mistake] = (
     define_mistake(
         "scores_without_projections",
         "The tokens are compared directly: queries and keys are not used in the scores.",
-    ).simulated_by(project=layers.raw_queries_and_keys),
+    ).simulated_by(project=lambda s: (s.entered[0], s.entered[1], projections(s)[2])),
     define_rare_mistake(
         "nothing_projected",
         "The tokens attend directly, without the layers for queries, keys and values.",
@@ -97,11 +100,15 @@ LAYERS: Sequence[Mistake] = (
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
         unless=Capability.BLOCK,
-    ).simulated_by(see=layers.normalised_tokens),
+    ).simulated_by(
+        see=lambda s: map_qkv(lambda t: F.layer_norm(t, t.shape[-1:]), s.inputs.sources)
+    ),
     define_rare_mistake(
         "input_centred",
         "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
-    ).simulated_by(see=layers.centred_tokens),
+    ).simulated_by(
+        see=lambda s: map_qkv(lambda t: t - t.mean(dim=1, keepdim=True), s.inputs.sources)
+    ),
     define_rare_mistake(
         "scores_absolute", "The softmax sees the absolute values of the scores."
     ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
@@ -144,9 +151,11 @@ LAYERS: Sequence[Mistake] = (
         "keys_viewed_not_transposed",
         "The keys are viewed in the shape of their transpose, which scrambles them.",
         "reshape:\\bk(eys?)?\\.",
-    ).simulated_by(match=scores.keys_viewed),
+    ).simulated_by(
+        match=lambda s: s.query @ s.key.reshape(*s.key.shape[:-2], s.key.shape[-1], s.key.shape[-2])
+    ),
     define_rare_mistake(
         "features_attend",
         "Features are compared with features instead of tokens with tokens.",
-    ).simulated_by(match=scores.features_with_features, mix=output.by_features),
+    ).simulated_by(match=lambda s: s.query.mT @ s.key, mix=lambda s: s.value @ s.applied_weights),
 )

@@ -46,13 +46,9 @@ def at_least(number: float) -> Divisor:
 hidden_zeroed_and_renormalised = renormalised()
 
 
-def renormalised_without_nan(s: PipelineState) -> Tensor:
-    return hidden_zeroed_and_renormalised(s).nan_to_num()
-
-
 RENORMALISED = (
     hidden_zeroed_and_renormalised,
-    renormalised_without_nan,
+    lambda s: hidden_zeroed_and_renormalised(s).nan_to_num(),
     *(renormalised(plus(n)) for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-12)),
     *(renormalised(at_least(n)) for n in (1e-6, 1e-8, 1e-9, 1e-12)),
 )
@@ -208,7 +204,10 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "mask_added_as_ones",
         "A mask of ones and zeros is added to the scores: it hides nothing.",
-    ).simulated_by({"hide": scores.visible_raised}, {"hide": scores.raised_by(1.0)}),
+    ).simulated_by(
+        {"hide": lambda s: s.scores if s.visible is None else s.scores + s.visible},
+        {"hide": scores.raised_by(1.0)},
+    ),
     define_rare_mistake(
         "hidden_lowered_too_little",
         "Hidden scores are lowered by too small a number: a large one still gets weight.",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
@@ -11,7 +12,7 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_rare_mistake,
     exclude,
 )
-from headcheck.properties.mistakes.pipeline import values_alone
+from headcheck.properties.mistakes.pipeline import merge_heads, output_layer, values_alone
 from headcheck.properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
@@ -20,7 +21,7 @@ TRIVIAL: Sequence[Mistake] = (
     ).simulated_by(
         {"close": output.input_itself},
         {"close": output.input_itself, "use": scores.identity_weights},
-        {"close": output.cut_or_padded},
+        {"close": lambda s: F.pad(s.inputs.x, (0, s.inputs.d_out - s.inputs.d_in))},
     ),
     define_rare_mistake(
         "values_returned",
@@ -35,7 +36,9 @@ TRIVIAL: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "zeros_returned", "Nothing but zeros comes back.", "last return"
-    ).simulated_by(use=scores.zero_weights, close=output.result_followed_by(torch.zeros_like)),
+    ).simulated_by(
+        use=lambda s: torch.zeros_like(s.weights), close=output.result_followed_by(torch.zeros_like)
+    ),
 )
 
 OUTPUT: Sequence[Mistake] = (
@@ -59,18 +62,22 @@ OUTPUT: Sequence[Mistake] = (
     define_mistake(
         "weights_transposed",
         "The weights are transposed where they meet the values: output i uses column i, not row i.",
-    ).simulated_by(mix=output.by_transposed_weights),
+    ).simulated_by(mix=lambda s: s.applied_weights.mT @ s.value),
     define_rare_mistake(
         "own_value_only",
         "Each token's value is multiplied only by this token's own weights: nothing is averaged.",
     ).simulated_by(
-        {"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}
+        {"mix": lambda s: s.applied_weights.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) * s.value},
+        {"mix": lambda s: s.applied_weights.sum(dim=-1, keepdim=True) * s.value},
     ),
     define_mistake(
         "residual_added",
         "The input is added to the output, which belongs to the block around attention.",
         unless=Capability.BLOCK,
-    ).simulated_by({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
+    ).simulated_by(
+        {"finish": lambda s: output_layer(s) + s.inputs.x},
+        {"finish": output.with_input_where_it_fits},
+    ),
     define_rare_mistake(
         "output_normalised",
         "The output goes through a layer norm, which belongs to the block around attention.",
@@ -82,7 +89,7 @@ OUTPUT: Sequence[Mistake] = (
     ).simulated_by(
         {"finish": output.output_followed_by(torch.tanh)},
         {"finish": output.output_followed_by(torch.relu)},
-        {"merge": output.relu_of_context},
+        {"merge": lambda s: merge_heads(s.head_contexts).relu()},
     ),
     define_rare_mistake(
         "averaged_over_tokens", "The output is averaged over the tokens."
@@ -100,7 +107,7 @@ OUTPUT: Sequence[Mistake] = (
         unless=Capability.BLOCK,
     ).simulated_by(
         {"finish": output.unmerged_last},
-        {"merge": output.unmerged, "finish": output.context_itself},
+        {"merge": lambda s: s.head_contexts.transpose(1, 2), "finish": output.context_itself},
     ),
     define_mistake(
         "weights_returned",
@@ -120,7 +127,7 @@ _RETURNED: Sequence[Mistake] = (
     define_mistake(
         "unmasked_weights_returned",
         "The returned weights are those without the mask.",
-    ).simulated_by(give=output.returned_weights(output.unmasked_weights)),
+    ).simulated_by(give=output.returned_weights(lambda s: torch.softmax(s.scores, dim=-1))),
     define_rare_mistake(
         "averaged_weights_returned",
         "The returned weights are averaged over the heads.",

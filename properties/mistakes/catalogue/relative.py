@@ -113,11 +113,6 @@ def scaled_too(s: PipelineState) -> Tensor:
     return s.scaled + replace(bias, factor=s.inputs.scale).bias(table, s.scaled)
 
 
-def of_the_first_head(s: PipelineState) -> Tensor:
-    """Give all heads the numbers of the first one."""
-    return s.scaled + _make_bias(s)[:1]
-
-
 def of_mixed_heads(s: PipelineState) -> Tensor:
     """Read the numbers, whose last axis is that of heads, as if it were the first."""
     bias = _make_bias(s)
@@ -132,11 +127,6 @@ def multiplied(s: PipelineState) -> Tensor:
 def not_added(s: PipelineState) -> Tensor:
     """Leave the numbers out."""
     return s.scaled
-
-
-def added_to_weights(s: PipelineState) -> Tensor:
-    """Add the numbers after the softmax."""
-    return s.weights + _make_bias(s)
 
 
 BUCKETS = require(
@@ -201,7 +191,7 @@ LEARNED = require(
         "relative_numbers_added_to_weights",
         "The learned numbers are added after the softmax; they belong to the scores before it.",
         "add:(?i)rel|bias",
-    ).simulated_by(adjust=not_added, use=added_to_weights),
+    ).simulated_by(adjust=not_added, use=lambda s: s.weights + _make_bias(s)),
     define_mistake(
         "relative_numbers_of_mixed_heads",
         "A head gets learned numbers of other heads and pairs: the last axis of the table has the "
@@ -220,6 +210,6 @@ LEARNED = require(
         "relative_numbers_of_the_first_head",
         "All heads get the learned numbers of the first head.",
         r"index:\[:1\]|\[\.\.\., 0\]|\[:, 0\]",
-    ).simulated_by(adjust=of_the_first_head),
+    ).simulated_by(adjust=lambda s: s.scaled + _make_bias(s)[:1]),
 )
 RELATIVE_BIAS = (*BUCKETS, *OFFSETS, *LEARNED)

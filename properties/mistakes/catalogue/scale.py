@@ -72,5 +72,5 @@ SCALE = require(
         "scaled_after_softmax",
         "The division by the root of {width} comes after the softmax: the weights no longer sum to "
         "one.",
-    ).simulated_by(scale=scores.unscaled, use=scores.weights_scaled),
+    ).simulated_by(scale=scores.unscaled, use=lambda s: s.weights * s.inputs.scale),
 )

@@ -70,10 +70,6 @@ def with_denominator_plus(
     return normalise
 
 
-def counted_for_every_key(s: PipelineState) -> Tensor:
-    return _weigh(s, _get_sinks(s) + math.log(s.inputs.keys))[..., :-1]
-
-
 def kept_in_place_of_first_key(s: PipelineState) -> Tensor:
     """Cut off the first column instead of the last: every weight moves to the previous key."""
     return _weigh(s, _get_sinks(s))[..., 1:]
@@ -94,14 +90,6 @@ def given_to(key: int) -> Callable[[PipelineState], Tensor]:
 def hidden_from_first_query(s: PipelineState) -> Tensor:
     weights = _weigh(s, _get_sinks(s))[..., :-1]
     return torch.cat([without_sinks(s)[..., :1, :], weights[..., 1:, :]], dim=-2)
-
-
-def multiplied_by_sigmoids(s: PipelineState) -> Tensor:
-    return without_sinks(s) * torch.sigmoid(_get_sinks(s)).view(-1, 1, 1)
-
-
-def multiplied_by_what_is_lost(s: PipelineState) -> Tensor:
-    return without_sinks(s) * _weigh(s, _get_sinks(s))[..., -1:]
 
 
 def multiplied_by_what_is_left(s: PipelineState) -> Tensor:
@@ -150,14 +138,6 @@ def softmax_twice_with_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
 def beside(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
     """Combine the weights of a softmax with sinks and of a softmax without sinks."""
     return lambda s: join(_weigh(s, _get_sinks(s))[..., :-1], without_sinks(s))
-
-
-def less_the_share_of_sinks(s: PipelineState) -> Tensor:
-    return without_sinks(s) - _weigh(s, _get_sinks(s))[..., -1:]
-
-
-def added_to_weights(s: PipelineState) -> Tensor:
-    return without_sinks(s) + _get_sinks(s).view(-1, 1, 1)
 
 
 def cut(s: PipelineState) -> Tensor:
@@ -234,7 +214,9 @@ SINKS = require(
     define_mistake(
         "sinks_counted_for_every_key",
         "The sink counts once for every key; it should count once for each query.",
-    ).simulated_by(normalise=counted_for_every_key),
+    ).simulated_by(
+        normalise=lambda s: _weigh(s, _get_sinks(s) + math.log(s.inputs.keys))[..., :-1]
+    ),
     define_mistake(
         "first_key_cut_off",
         "Of the weights with the sink's, the first key's is cut off and not the sink's, "
@@ -251,11 +233,13 @@ SINKS = require(
     define_mistake(
         "weights_multiplied_by_sinks",
         "The weights are multiplied by the sigmoids of the sinks, whatever the scores are.",
-    ).simulated_by(normalise=multiplied_by_sigmoids),
+    ).simulated_by(
+        normalise=lambda s: without_sinks(s) * torch.sigmoid(_get_sinks(s)).view(-1, 1, 1)
+    ),
     define_mistake(
         "share_of_the_sinks_kept",
         "The weights are multiplied by the share that the sink takes, not by what it leaves.",
-    ).simulated_by(normalise=multiplied_by_what_is_lost),
+    ).simulated_by(normalise=lambda s: without_sinks(s) * _weigh(s, _get_sinks(s))[..., -1:]),
     define_mistake(
         "two_softmaxes_with_sinks",
         "There are two softmaxes, one over what the other gives; the scores and the sink should go "
@@ -279,7 +263,7 @@ SINKS = require(
         {"normalise": beside(torch.add)},
         {"normalise": beside(lambda one, other: (one + other) / 2)},
         {"normalise": beside(torch.mul)},
-        {"normalise": less_the_share_of_sinks},
+        {"normalise": lambda s: without_sinks(s) - _weigh(s, _get_sinks(s))[..., -1:]},
     ),
     define_mistake(
         "share_of_the_sinks_taken_twice",
@@ -289,7 +273,7 @@ SINKS = require(
     define_rare_mistake(
         "sinks_added_to_weights",
         "The sinks are added to the weights, after the softmax.",
-    ).simulated_by(normalise=added_to_weights),
+    ).simulated_by(normalise=lambda s: without_sinks(s) + _get_sinks(s).view(-1, 1, 1)),
     define_rare_mistake(
         "sinks_changed",
         "The sinks do not count as they are: they go through a function first.",

@@ -1,5 +1,9 @@
 """Mistakes about how scores become weights."""
 
+import math
+
+import torch
+
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue import mask as late_masks
 from headcheck.properties.mistakes.catalogue.mistake import (
@@ -53,7 +57,7 @@ SOFTMAX = require(
         "times:\\de\\d | fill:\\de\\d | add:\\de\\d | add",
     ).simulated_by(*({"hide": scores.lowered_beside_mask(number)} for number in DROWNING)),
     define_mistake("double_softmax", "The softmax is applied twice.").simulated_by(
-        {"normalise": scores.softmax_twice},
+        {"normalise": lambda s: torch.softmax(torch.softmax(s.masked_scores, dim=-1), dim=-1)},
         {"normalise": scores.softmax_masked_softmax},
         {"hide": scores.unmasked, "normalise": scores.softmax_masked_softmax},
     ),
@@ -79,21 +83,25 @@ SOFTMAX = require(
     define_mistake(
         "softmax_not_normalised",
         "The exponentials of the scores are never divided by their sum.",
-    ).simulated_by(normalise=scores.exponentials_alone),
+    ).simulated_by(normalise=lambda s: s.masked_scores.exp()),
     define_rare_mistake(
         "sigmoid",
         "Each weight is the sigmoid of its own score; a softmax makes them share one unit.",
-    ).simulated_by(normalise=scores.sigmoids),
+    ).simulated_by(normalise=lambda s: torch.sigmoid(s.masked_scores)),
     define_rare_mistake(
         "all_keys_alike",
         "All visible tokens get the same weight: queries and keys are not used.",
-    ).simulated_by(normalise=scores.equal_shares),
+    ).simulated_by(
+        normalise=lambda s: torch.softmax(
+            s.masked_scores.masked_fill(s.masked_scores != -math.inf, 0.0), dim=-1
+        )
+    ),
     define_rare_mistake(
         "hardmax",
         "All weight goes to the best key instead of being shared by a softmax.",
     ).simulated_by({"normalise": scores.hardmax}, {"normalise": scores.hardmax_with_ties}),
     define_rare_mistake("wrong_base", "The softmax takes powers of two instead of e.").simulated_by(
-        normalise=scores.powers_of_two
+        normalise=lambda s: torch.softmax(s.masked_scores * math.log(2), dim=-1)
     ),
     define_rare_mistake(
         "number_in_denominator",

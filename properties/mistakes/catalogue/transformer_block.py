@@ -217,10 +217,10 @@ FEED_FORWARD: Sequence[Mistake] = (
     ).simulated_by(
         {"activate": with_activation(torch.relu)},
         {"activate": with_activation(F.silu)},
-        {"activate": with_activation(block.quick_gelu)},
+        {"activate": with_activation(lambda t: t * torch.sigmoid(1.702 * t))},
         {"activate": with_activation(torch.tanh)},
         {"activate": with_activation(torch.sigmoid)},
-        {"activate": with_activation(block.squared_relu)},
+        {"activate": with_activation(lambda t: F.relu(t).square())},
         {"activate": with_activation(F.leaky_relu)},
         {"activate": with_activation(F.elu)},
         {"activate": with_activation(F.softplus)},

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.properties.mistakes.pipeline import (
@@ -17,14 +16,6 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 # ------------------------------------------------------------------------------------------ see
-
-
-def normalised_tokens(s: PipelineState) -> QKVTensors:
-    return map_qkv(lambda t: F.layer_norm(t, t.shape[-1:]), s.inputs.sources)
-
-
-def centred_tokens(s: PipelineState) -> QKVTensors:
-    return map_qkv(lambda t: t - t.mean(dim=1, keepdim=True), s.inputs.sources)
 
 
 def sources(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
@@ -94,10 +85,6 @@ def raw_values(s: PipelineState) -> QKVTensors:
 def raw_values_where_they_fit(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
     return q, k, s.entered[2] if s.entered[2].shape == v.shape else v
-
-
-def raw_queries_and_keys(s: PipelineState) -> QKVTensors:
-    return s.entered[0], s.entered[1], projections(s)[2]
 
 
 def nothing_projected(s: PipelineState) -> QKVTensors:

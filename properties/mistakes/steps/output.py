@@ -18,22 +18,6 @@ from headcheck.properties.mistakes.pipeline import (
 # ------------------------------------------------------------------------------------------ mix
 
 
-def by_features(s: PipelineState) -> Tensor:
-    return s.value @ s.applied_weights
-
-
-def by_transposed_weights(s: PipelineState) -> Tensor:
-    return s.applied_weights.mT @ s.value
-
-
-def own_value_by_own_weight(s: PipelineState) -> Tensor:
-    return s.applied_weights.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) * s.value
-
-
-def own_value_by_all_weights(s: PipelineState) -> Tensor:
-    return s.applied_weights.sum(dim=-1, keepdim=True) * s.value
-
-
 # ---------------------------------------------------------------------------------------- merge
 
 
@@ -55,10 +39,6 @@ def viewed_from_the_front(s: PipelineState) -> Tensor:
 def batch_for_heads(s: PipelineState) -> Tensor:
     """Move the heads in front of the batch and read the result as (batch, heads, …)."""
     return merge_heads(s.head_contexts.transpose(0, 1).reshape(s.head_contexts.shape))
-
-
-def cut_or_padded(s: PipelineState) -> Tensor:
-    return F.pad(s.inputs.x, (0, s.inputs.d_out - s.inputs.d_in))
 
 
 def heads_reordered(
@@ -111,10 +91,6 @@ def heads_last(s: PipelineState) -> Tensor:
     return s.head_contexts.flatten(-2)
 
 
-def relu_of_context(s: PipelineState) -> Tensor:
-    return merge_heads(s.head_contexts).relu()
-
-
 # --------------------------------------------------------------------------------------- finish
 
 
@@ -145,10 +121,6 @@ def output_weight_as_stored(s: PipelineState) -> Tensor:
     return linear(s.context, p.W_o.mT, p.b_o)
 
 
-def with_input(s: PipelineState) -> Tensor:
-    return output_layer(s) + s.inputs.x
-
-
 def with_input_where_it_fits(s: PipelineState) -> Tensor:
     output = output_layer(s)
     return output + s.inputs.x if output.shape == s.inputs.x.shape else output
@@ -166,10 +138,6 @@ def result_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[Pipeli
 
 def layer_norm(t: Tensor) -> Tensor:
     return F.layer_norm(t, t.shape[-1:])
-
-
-def unmerged(s: PipelineState) -> Tensor:
-    return s.head_contexts.transpose(1, 2)
 
 
 def unmerged_last(s: PipelineState) -> Tensor:
@@ -211,7 +179,3 @@ def returned_weights(
 
 def weights_for_all_heads(s: PipelineState) -> Tensor:
     return s.applied_weights.expand(-1, s.inputs.heads, -1, -1)
-
-
-def unmasked_weights(s: PipelineState) -> Tensor:
-    return torch.softmax(s.scores, dim=-1)

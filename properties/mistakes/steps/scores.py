@@ -18,10 +18,6 @@ def absolute(s: PipelineState) -> Tensor:
     return (s.query @ s.key.mT).abs()
 
 
-def keys_viewed(s: PipelineState) -> Tensor:
-    return s.query @ s.key.reshape(*s.key.shape[:-2], s.key.shape[-1], s.key.shape[-2])
-
-
 def cosines(s: PipelineState) -> Tensor:
     return F.normalize(s.query, dim=-1) @ F.normalize(s.key, dim=-1).mT
 
@@ -49,10 +45,6 @@ def summed_over_heads(s: PipelineState) -> Tensor:
 def averaged_over_batch(s: PipelineState) -> Tensor:
     scores = s.query @ s.key.mT
     return scores.mean(dim=0, keepdim=True).expand_as(scores)
-
-
-def features_with_features(s: PipelineState) -> Tensor:
-    return s.query.mT @ s.key
 
 
 # ---------------------------------------------------------------------------------------- scale
@@ -243,10 +235,6 @@ def lowered_beside_mask(number: float) -> Callable[[PipelineState], Tensor]:
     return lambda s: filled_with_minus_infinity(s) - number
 
 
-def visible_raised(s: PipelineState) -> Tensor:
-    return s.scores if s.visible is None else s.scores + s.visible
-
-
 def zero_scores_hidden(s: PipelineState) -> Tensor:
     if s.visible is None:
         return s.scores
@@ -272,10 +260,6 @@ def softmax_over(*dims: int) -> Callable[[PipelineState], Tensor]:
         return exponentials / exponentials.sum(dim=dims, keepdim=True)
 
     return normalise
-
-
-def softmax_twice(s: PipelineState) -> Tensor:
-    return torch.softmax(torch.softmax(s.masked_scores, dim=-1), dim=-1)
 
 
 def softmax_masked_softmax(s: PipelineState) -> Tensor:
@@ -304,14 +288,6 @@ def relu_divided_by_sum(extra: float = 0.0) -> Callable[[PipelineState], Tensor]
     return normalise
 
 
-def sigmoids(s: PipelineState) -> Tensor:
-    return torch.sigmoid(s.masked_scores)
-
-
-def equal_shares(s: PipelineState) -> Tensor:
-    return torch.softmax(s.masked_scores.masked_fill(s.masked_scores != -math.inf, 0.0), dim=-1)
-
-
 def hardmax(s: PipelineState) -> Tensor:
     scores = s.masked_scores
     return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
@@ -320,10 +296,6 @@ def hardmax(s: PipelineState) -> Tensor:
 def hardmax_with_ties(s: PipelineState) -> Tensor:
     scores = s.masked_scores
     return (scores == scores.amax(dim=-1, keepdim=True)).to(scores.dtype)
-
-
-def powers_of_two(s: PipelineState) -> Tensor:
-    return torch.softmax(s.masked_scores * math.log(2), dim=-1)
 
 
 def softmax_of_absolute(s: PipelineState) -> Tensor:
@@ -340,10 +312,6 @@ def denominator_plus(extra: float, shifted_by_maximum: bool) -> Callable[[Pipeli
         return exponentials / (exponentials.sum(dim=-1, keepdim=True) + extra)
 
     return normalise
-
-
-def exponentials_alone(s: PipelineState) -> Tensor:
-    return s.masked_scores.exp()
 
 
 def unshifted(s: PipelineState) -> Tensor:
@@ -378,10 +346,6 @@ def divided_by_column_sums(s: PipelineState) -> Tensor:
 # ------------------------------------------------------------------------------------------ use
 
 
-def weights_scaled(s: PipelineState) -> Tensor:
-    return s.weights * s.inputs.scale
-
-
 def nan_replaced(s: PipelineState) -> Tensor:
     return s.weights.nan_to_num(neginf=0.0)
 
@@ -389,7 +353,3 @@ def nan_replaced(s: PipelineState) -> Tensor:
 def identity_weights(s: PipelineState) -> Tensor:
     eye = torch.eye(s.inputs.tokens, s.inputs.keys, dtype=s.raw_scores.dtype)
     return eye.expand(s.weights.shape)
-
-
-def zero_weights(s: PipelineState) -> Tensor:
-    return torch.zeros_like(s.weights)

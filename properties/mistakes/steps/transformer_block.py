@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.properties.mistakes.pipeline import (
@@ -330,11 +329,3 @@ def cut_statistics(
     centred = t - still.mean(-1, keepdim=True) if norms.norm == "layer" else t
     size = norms.measure(still - still.mean(-1, keepdim=True) if norms.norm == "layer" else still)
     return scale_and_shift(centred * size, gain, shift)
-
-
-def quick_gelu(t: Tensor) -> Tensor:
-    return t * torch.sigmoid(1.702 * t)
-
-
-def squared_relu(t: Tensor) -> Tensor:
-    return F.relu(t).square()
