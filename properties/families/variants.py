@@ -122,17 +122,14 @@ def no_score_exceeds_its_limit(context: CaseContext) -> None:
     assert_right_with(context, replace_parameters(context, **queries))
 
 
-def _share_among_two(case: Case) -> Case:
-    """Return a case with several groups of two heads."""
-    return replace(case, heads=max(4, 2 * (case.heads // 2)), group=2, tokens=max(2, case.tokens))
-
-
 @heads(
     C.GROUPED,
     C.PROJECTED,
     C.MODULE,
     C.PROPORTIONAL,
-    on=_share_among_two,
+    on=lambda case: replace(
+        case, heads=max(4, 2 * (case.heads // 2)), group=2, tokens=max(2, case.tokens)
+    ),
     limit=3,
     hint="neighbouring heads share: in groups of two, 0 and 1 the first",
 )

@@ -32,7 +32,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.terms.case import Case, InputContent, MaskForm
+from headcheck.properties.terms.case import InputContent, MaskForm
 from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import merge_heads
 
@@ -97,10 +97,6 @@ def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
     context.assert_close(output, everywhere, context.compute_expected(x).tolerances[0])
 
 
-def _double_context_length(case: Case) -> Case | None:
-    return replace(case, context_length=2 * case.tokens, mask_form=MaskForm.NONE)
-
-
 @family_property(
     C.ATTENTION,
     C.TOKENS,
@@ -108,7 +104,7 @@ def _double_context_length(case: Case) -> Case | None:
     C.ANY_DISTANCE,
     C.ANY_LENGTH,
     C.CONSTANT_SUM,
-    on=_double_context_length,
+    on=lambda case: replace(case, context_length=2 * case.tokens, mask_form=MaskForm.NONE),
     limit=1,
     hint=SUM_HINT,
 )

@@ -14,8 +14,7 @@ from headcheck.properties.parts.plain import PROJECTIONS
 from headcheck.properties.parts.positions import ROTARY
 from headcheck.properties.parts.weight import BY_HEAD, Draws, HeadSizes, Weight, d_in, one
 from headcheck.properties.terms.capability import Capability
-from headcheck.properties.terms.case import Case
-from headcheck.properties.terms.size_rules import SizeRules, parse_sizes
+from headcheck.properties.terms.size_rules import parse_sizes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,30 +29,13 @@ USUAL_ROPE_DIM = 4
 """the number of rotated coordinates if a case leaves it open: two pairs with different angles"""
 
 
-def _draw_down(draws: Draws) -> Tensor:
-    return draws.matrix("W_down", draws.case.d_latent, draws.case.d_in)
-
-
 def _draw_turned_queries(draws: Draws) -> Tensor:
     case = draws.case
     return draws.matrix("W_qr", case.heads * case.rope_dim, case.d_in, draws.spread)
 
 
-def _draw_turned_key(draws: Draws) -> Tensor:
-    return draws.matrix("W_kr", draws.case.rope_dim, draws.case.d_in, draws.spread)
-
-
 def _rope_dim(sizes: HeadSizes) -> int:
     return sizes.rope_dim
-
-
-def _choose_width(rules: SizeRules, case: Case) -> int:
-    return rules.fit_size("d_latent", case.d_latent or case.d_out // 2 + 1)
-
-
-def _choose_turned(rules: SizeRules, case: Case) -> int:
-    """Return an even number of rotating columns."""
-    return case.rope_dim + case.rope_dim % 2 or USUAL_ROPE_DIM
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
@@ -129,7 +111,7 @@ LATENT = Part(
         Weight(
             "W_down",
             20,
-            _draw_down,
+            lambda draws: draws.matrix("W_down", draws.case.d_latent, draws.case.d_in),
             one,
             lambda sizes: sizes.d_latent,
             d_in,
@@ -140,7 +122,12 @@ LATENT = Part(
         ),
     ),
     quantities=(
-        Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8), words="the width of a latent"),
+        Quantity(
+            "d_latent",
+            lambda rules, case: rules.fit_size("d_latent", case.d_latent or case.d_out // 2 + 1),
+            (3, 1, 4, 2, 8),
+            words="the width of a latent",
+        ),
     ),
     needed={Capability.LATENT: "a parameter must hold W_down"},
     find_problems=_find_problems,
@@ -165,7 +152,7 @@ TURNED_BESIDE = Part(
         Weight(
             "W_kr",
             22,
-            _draw_turned_key,
+            lambda draws: draws.matrix("W_kr", draws.case.rope_dim, draws.case.d_in, draws.spread),
             one,
             _rope_dim,
             d_in,
@@ -177,7 +164,10 @@ TURNED_BESIDE = Part(
     ),
     quantities=(
         Quantity(
-            "rope_dim", _choose_turned, (2, 4, 6), words="how many numbers rotate beside a head"
+            "rope_dim",
+            lambda rules, case: case.rope_dim + case.rope_dim % 2 or USUAL_ROPE_DIM,
+            (2, 4, 6),
+            words="how many numbers rotate beside a head",
         ),
     ),
     needed={Capability.BESIDE: "parameters must hold W_qr and W_kr"},

@@ -57,16 +57,8 @@ def _yield_nothing(contract: Contract) -> Iterator[Any]:
     yield from ()
 
 
-def _say_nothing(contract: Contract) -> str:
-    return ""
-
-
 def _read_nothing(contract: Contract, found: Found) -> Iterator[Contract]:
     yield contract
-
-
-def _change_nothing(contract: Contract, case: Case) -> Mapping[str, Any]:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +82,9 @@ class Part:
     """what to write in a contract that lists a capability without having the part"""
     find_problems: Callable[[Contract], Iterator[Problem]] = _yield_nothing
     """yields what contradicts the part in a contract that has it"""
-    make_steps: Callable[[Contract, Case], Mapping[str, Any]] = _change_nothing
+    make_steps: Callable[[Contract, Case], Mapping[str, Any]] = lambda contract, case: {}
     """returns the fields of `reference.Variant` that tell the steps of the part"""
-    describe: Callable[[Contract], str] = _say_nothing
+    describe: Callable[[Contract], str] = lambda contract: ""
     """names the part in the description of a class: "sinks" """
     list_sentences: Callable[[Contract], Iterator[str]] = _yield_nothing
     """yields what a drafted statement says of its steps, after the formula"""

@@ -142,11 +142,6 @@ def of_unscaled_scores(k: Known) -> Tensor:
     return (raw - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
 
 
-def softmax_of_tile(k: Known) -> Tensor:
-    """Take a separate softmax over each tile in the backward."""
-    return softmax_of_each_block(k.state).nan_to_num(nan=0.0)
-
-
 def without_short_blocks(*axes: int) -> Part:
     """Leave out the last block of queries (axis -2) or of keys (axis -1) if it is shorter."""
 
@@ -173,10 +168,6 @@ def mean_of_each_tile(k: Known) -> Tensor:
 def without_weights(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
     """Return dP - D at the visible positions."""
     return (k.d_weights - mean) * (weights > 0)
-
-
-def mean_added(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
-    return weights * (k.d_weights + mean)
 
 
 # ------------------------------------------------------------------------------- finish
@@ -277,7 +268,7 @@ BACKWARD = require(
     define_rare_mistake(
         "mean_added_in_backward",
         "In the backward the mean D is added to dP instead of subtracted from it.",
-    ).simulated_by(with_backward(slope=mean_added)),
+    ).simulated_by(with_backward(slope=lambda k, weights, mean: weights * (k.d_weights + mean))),
     define_rare_mistake(
         "no_weights_in_backward",
         "In the backward dS lacks the factor P: it is dP − D.",
@@ -369,5 +360,7 @@ BACKWARD = require(
         "The backward takes a softmax of each tile, and not the exponentials of scores less the "
         "log-sum-exp.",
         "last softmax",
-    ).simulated_by(with_backward(weights=softmax_of_tile)),
+    ).simulated_by(
+        with_backward(weights=lambda k: softmax_of_each_block(k.state).nan_to_num(nan=0.0))
+    ),
 )

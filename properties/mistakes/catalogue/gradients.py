@@ -49,13 +49,13 @@ OF_A_BLOCK: Sequence[Mistake] = (
         "attention_detached",
         "No gradient flows back through attention: its output is detached before it is added.",
         CUT,
-    ).simulated_by(add=block.cut_attention),
+    ).simulated_by(add=block.in_block(lambda s: s.seen[0] + s.attended.detach())),
     define_rare_mistake(
         "feed_forward_detached",
         "No gradient flows back through the feed-forward: its output is detached before it is "
         "added.",
         CUT,
-    ).simulated_by(close=block.cut_feed_forward),
+    ).simulated_by(close=block.in_block(lambda s: s.added + s.forwarded.detach())),
     define_rare_mistake(
         "residual_detached",
         "No gradient flows through a residual: the tensor that it adds is detached.",

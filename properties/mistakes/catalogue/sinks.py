@@ -52,11 +52,6 @@ def row_maximum(s: PipelineState) -> Tensor:
     return s.masked_scores.amax(-1, keepdim=True)
 
 
-def cut_row_maximum(s: PipelineState) -> Tensor:
-    """Let no gradient through to the maximum, which cancels."""
-    return row_maximum(s).detach()
-
-
 def with_denominator_plus(
     extra: Callable[[Tensor], Tensor], top: Callable[[PipelineState], Tensor] = row_maximum
 ) -> Callable[[PipelineState], Tensor]:
@@ -147,7 +142,7 @@ def cut(s: PipelineState) -> Tensor:
 
 def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverrides, ...]:
     """Add to the sum of exponentials, relative to a maximum with or without a gradient."""
-    tops = (row_maximum, cut_row_maximum)
+    tops = (row_maximum, lambda s: row_maximum(s).detach())
     return tuple({"normalise": with_denominator_plus(extra, top)} for top in tops)
 
 

@@ -312,14 +312,6 @@ def cut_second_residual(s: PipelineState) -> Tensor:
     return in_block(lambda s: s.added.detach() + s.forwarded)(s)
 
 
-def cut_attention(s: PipelineState) -> Tensor:
-    return in_block(lambda s: s.seen[0] + s.attended.detach())(s)
-
-
-def cut_feed_forward(s: PipelineState) -> Tensor:
-    return in_block(lambda s: s.added + s.forwarded.detach())(s)
-
-
 def cut_statistics(
     s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
 ) -> Tensor:
