@@ -96,7 +96,7 @@ class MistakeTable:
         owners, rows = self.rows.get(_get_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
         if not len(owners):
             return
-        numbers = _flatten(answer)
+        numbers = torch.cat([t.detach().flatten().to(torch.float64) for t in answer])
         sizes = torch.tensor([t.numel() for t in answer])
         tolerance = torch.tensor(tolerances, dtype=torch.float64).repeat_interleave(sizes)
         finite = numbers.isfinite()
@@ -110,7 +110,8 @@ class MistakeTable:
 def build_table(key: MistakeKey) -> MistakeTable:
     """Evaluate every candidate on the input of the key."""
     evaluator = MemoisedEvaluator(key.inputs, key.base)
-    candidates = tuple(_iter_pairs(evaluator, key) if key.pairs else _iter_singles(key))
+    singles = (((each,), overrides) for each in key.mistakes for overrides in each.variants)
+    candidates = tuple(_iter_pairs(evaluator, key) if key.pairs else singles)
     found: dict[Shapes, tuple[list[Tensor], list[Tensor]]] = {}
     every = [(index, overrides) for index, (_, overrides) in enumerate(candidates)]
     undefined = set(_collect_rows(evaluator, every, found))
@@ -142,10 +143,6 @@ def _collect_rows(
         of_shape[1].append(rows)
         undefined += owners[~rows.isfinite().all(1)].tolist()
     return undefined
-
-
-def _iter_singles(key: MistakeKey) -> Iterator[Candidate]:
-    return (((each,), overrides) for each in key.mistakes for overrides in each.variants)
 
 
 def _iter_pairs(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candidate]:
@@ -183,7 +180,3 @@ def is_finite(answer: Iterable[Tensor]) -> bool:
 
 def _get_shapes(answer: Outputs) -> Shapes:
     return tuple(tuple(t.shape) for t in answer)
-
-
-def _flatten(answer: Outputs) -> Tensor:
-    return torch.cat([t.detach().flatten().to(torch.float64) for t in answer])

@@ -47,7 +47,9 @@ class Symptom:
         if self.after is not None and not (error.after and re.search(self.after, error.after)):
             return False
         if isinstance(error, SubmissionFailed):
-            return self.crashes is not None and _matches(self.crashes, error.message)
+            return self.crashes is not None and bool(
+                re.search(self.crashes, error.message, re.DOTALL)
+            )
         is_meant = error.kind in self.kinds and error.reason not in self.without
         return is_meant or error.reason in self.reasons
 
@@ -75,10 +77,6 @@ def _get_failure(verdict: Verdict) -> Violation | SubmissionFailed | None:
     if verdict.status is Status.CRASHED:
         return verdict.failure
     return verdict.violation if verdict.status is Status.FAILED else None
-
-
-def _matches(pattern: str, message: str) -> bool:
-    return re.search(pattern, message, re.DOTALL) is not None
 
 
 def lacks_axes_of_length_one(expected: Shape, got: Shape) -> bool:

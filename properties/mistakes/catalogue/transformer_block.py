@@ -11,6 +11,7 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,
 )
+from headcheck.properties.mistakes.pipeline import norm_tokens
 from headcheck.properties.mistakes.steps import transformer_block as block
 from headcheck.properties.mistakes.steps.transformer_block import (
     for_both_or_one,
@@ -147,14 +148,14 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
         "variance | mean | norm",
     ).simulated_by(*for_both_or_one(block.with_unbiased_variance)),
     _define("token_norm_without_gain", "A norm does not multiply by its gain.").simulated_by(
-        *for_both_or_one(block.without_gain)
+        *for_both_or_one(lambda s, t, gain, shift: norm_tokens(s, t, None, shift))
     ),
     _define("token_norm_without_shift", "A norm does not add its shift.").simulated_by(
-        *for_both_or_one(block.without_shift)
+        *for_both_or_one(lambda s, t, gain, shift: norm_tokens(s, t, gain, None))
     ),
     _define(
         "token_norm_without_gain_and_shift", "A norm applies neither its gain nor its shift."
-    ).simulated_by(*for_both_or_one(block.without_both)),
+    ).simulated_by(*for_both_or_one(lambda s, t, gain, shift: norm_tokens(s, t, None, None))),
     _define(
         "another_epsilon",
         "The epsilon that a norm adds to the variance differs from the statement's.",

@@ -19,6 +19,8 @@ Angles = Callable[[PipelineState, Tensor], Tensor]
 """returns the angle by which each pair of coordinates of queries or keys rotates at each token"""
 Turn = Callable[[Tensor, Tensor], Tensor]
 """rotates pairs of columns by angles of shape (…, tokens, pairs)"""
+Rotate = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""returns both columns of a pair, given them, the cosine and the sine of the angle"""
 Stretch = Callable[[RotaryScaling, Tensor, float], Tensor]
 """scales the frequencies of all pairs, given the base"""
 Slopes = Callable[[PipelineState, Tensor], Tensor]
@@ -27,10 +29,18 @@ Slopes = Callable[[PipelineState, Tensor], Tensor]
 # ------------------------------------------------------------------------------------- turning
 
 
-def turn_halves(t: Tensor, angle: Tensor) -> Tensor:
-    """Rotate column i with column i + d/2, as the statement asks."""
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+def turned_by(rotate: Rotate) -> Turn:
+    """Rotate column i with column i + d/2 by another function of both, the cosine and the sine."""
+
+    def turn(t: Tensor, angle: Tensor) -> Tensor:
+        a, b = t.chunk(2, dim=-1)
+        return torch.cat(rotate(a, b, angle.cos(), angle.sin()), dim=-1)
+
+    return turn
+
+
+turn_halves = turned_by(lambda a, b, cos, sin: (a * cos - b * sin, b * cos + a * sin))
+"""rotates column i with column i + d/2, as the statement asks"""
 
 
 def turn_neighbours(t: Tensor, angle: Tensor) -> Tensor:
@@ -52,41 +62,19 @@ def turn_neighbours_by_repeated_angles(t: Tensor, angle: Tensor) -> Tensor:
     return t * spread.cos() + swapped * spread.sin()
 
 
-def without_negative_sine(t: Tensor, angle: Tensor) -> Tensor:
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * cos + b * sin, b * cos + a * sin], dim=-1)
-
-
-def with_two_negative_sines(t: Tensor, angle: Tensor) -> Tensor:
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * cos - b * sin, b * cos - a * sin], dim=-1)
-
-
-def without_swap(t: Tensor, angle: Tensor) -> Tensor:
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * cos - a * sin, b * cos + b * sin], dim=-1)
-
-
 def second_of_turned_first(t: Tensor, angle: Tensor) -> Tensor:
     (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
     turned = a * cos - b * sin
     return torch.cat([turned, b * cos + turned * sin], dim=-1)
 
 
-def exchange(t: Tensor, angle: Tensor) -> Tensor:
-    """Rotate with the sine where the cosine should be, and the other way round."""
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * sin - b * cos, b * sin + a * cos], dim=-1)
-
-
-def exchanged_in_first_half(t: Tensor, angle: Tensor) -> Tensor:
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * sin - b * cos, b * cos + a * sin], dim=-1)
-
-
-def exchanged_in_second_half(t: Tensor, angle: Tensor) -> Tensor:
-    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
-    return torch.cat([a * cos - b * sin, b * sin + a * cos], dim=-1)
+without_negative_sine = turned_by(lambda a, b, cos, sin: (a * cos + b * sin, b * cos + a * sin))
+with_two_negative_sines = turned_by(lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin))
+without_swap = turned_by(lambda a, b, cos, sin: (a * cos - a * sin, b * cos + b * sin))
+exchange = turned_by(lambda a, b, cos, sin: (a * sin - b * cos, b * sin + a * cos))
+"""rotates with the sine where the cosine should be, and the other way round"""
+exchanged_in_first_half = turned_by(lambda a, b, cos, sin: (a * sin - b * cos, b * cos + a * sin))
+exchanged_in_second_half = turned_by(lambda a, b, cos, sin: (a * cos - b * sin, b * sin + a * cos))
 
 
 def angles_of(

@@ -109,20 +109,16 @@ def causal_of_any_size(s: PipelineState) -> Tensor | None:
     return torch.ones(s.scores.shape[-2:], dtype=torch.bool).tril() if s.inputs.causal else None
 
 
-def mask_transposed(s: PipelineState) -> Tensor | None:
-    mask = s.inputs.may_attend
-    return None if mask is None else mask.mT
+def with_mask(
+    change: Callable[[Tensor], Tensor], *, whole: bool = False
+) -> Callable[[PipelineState], Tensor | None]:
+    """Change the mask, if there is one; a whole mask has all the axes of the scores."""
 
+    def permit(s: PipelineState) -> Tensor | None:
+        mask = _expand_mask(s) if whole else s.inputs.may_attend
+        return None if mask is None else change(mask)
 
-def padding_transposed(s: PipelineState) -> Tensor | None:
-    mask = s.inputs.may_attend
-    padding = mask is not None and mask.dim() == 4 and mask.shape[-2] == 1
-    return mask.mT if mask is not None and padding else mask
-
-
-def mask_inverted(s: PipelineState) -> Tensor | None:
-    mask = s.inputs.may_attend
-    return None if mask is None else ~mask
+    return permit
 
 
 def _expand_mask(s: PipelineState) -> Tensor | None:
@@ -130,28 +126,24 @@ def _expand_mask(s: PipelineState) -> Tensor | None:
     return None if mask is None else mask.expand(s.scores.shape)
 
 
+mask_transposed = with_mask(lambda mask: mask.mT)
+padding_transposed = with_mask(
+    lambda mask: mask.mT if mask.dim() == 4 and mask.shape[-2] == 1 else mask
+)
+mask_inverted = with_mask(lambda mask: ~mask)
+mask_of_first_head = with_mask(repeat_first_head, whole=True)
+mask_of_first_sequence = with_mask(repeat_first_sequence, whole=True)
+
+
 def mask_on_first(dim: int) -> Callable[[PipelineState], Tensor | None]:
     """Apply the mask only to the first entry along a dimension: a sequence (0) or a head (1)."""
 
-    def permit(s: PipelineState) -> Tensor | None:
-        mask = _expand_mask(s)
-        if mask is None:
-            return None
-        mask = mask.clone()
-        mask.narrow(dim, 1, mask.shape[dim] - 1).fill_(True)
-        return mask
+    def show_others(mask: Tensor) -> Tensor:
+        shown = mask.clone()
+        shown.narrow(dim, 1, mask.shape[dim] - 1).fill_(True)
+        return shown
 
-    return permit
-
-
-def mask_of_first_head(s: PipelineState) -> Tensor | None:
-    mask = _expand_mask(s)
-    return None if mask is None else repeat_first_head(mask)
-
-
-def mask_of_first_sequence(s: PipelineState) -> Tensor | None:
-    mask = _expand_mask(s)
-    return None if mask is None else repeat_first_sequence(mask)
+    return with_mask(show_others, whole=True)
 
 
 def future_too(s: PipelineState) -> Tensor:

@@ -62,18 +62,6 @@ def scale_and_shift(t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Ten
     return t if shift is None else t + shift
 
 
-def without_gain(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    return norm_tokens(s, t, None, shift)
-
-
-def without_shift(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    return norm_tokens(s, t, gain, None)
-
-
-def without_both(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    return norm_tokens(s, t, None, None)
-
-
 def with_epsilon(epsilon: float) -> Norm:
     """Add another number to the variance."""
 
