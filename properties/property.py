@@ -137,10 +137,6 @@ class Property:
         return transform_cases(contract, self.transform, cases)
 
 
-def _make_source(sizes: Sequence[Sizes] | SizesSource | None) -> SizesSource | None:
-    return sizes if sizes is None or callable(sizes) else lambda: sizes
-
-
 def _resize(case: Case, sizes: Sizes) -> Case:
     """Return a case of these sizes; it is as long as its context unless the sizes say otherwise."""
     kept = {"dtype": case.dtype, "device": case.device, "seed": case.seed}
@@ -188,7 +184,7 @@ class PropertyFamily:
                 hint=hint,
                 dtypes=dtypes,
                 redundant_because=redundant_because,
-                list_sizes=_make_source(sizes),
+                list_sizes=sizes if sizes is None or callable(sizes) else lambda: sizes,
                 choose=choose,
                 about=about,
                 essential=essential,

@@ -27,10 +27,6 @@ def attends(contract: Contract) -> bool:
     return bool({C.CAUSAL, C.FULL} & contract.capabilities)
 
 
-def _may_hide_later_tokens(contract: Contract) -> bool:
-    return C.CAUSAL in contract.capabilities or takes("causal")(contract)
-
-
 def _takes_mask(contract: Contract) -> bool:
     return "mask" in contract.call
 
@@ -48,7 +44,9 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
     C.STATELESS: lambda c: c.is_handed_parameters and attends(c) and _takes_tokens(c),
     C.ROLES: takes_roles,
-    C.ALIGNED: lambda c: C.CROSS in c.capabilities and _may_hide_later_tokens(c),
+    C.ALIGNED: lambda c: (
+        C.CROSS in c.capabilities and (C.CAUSAL in c.capabilities or takes("causal")(c))
+    ),
     C.ATTENTION: attends,
     C.TOKENS: _takes_tokens,
     C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,

@@ -1,5 +1,6 @@
 """Comparisons of whole answers, shared by several families."""
 
+import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import Expected
@@ -29,6 +30,14 @@ def assert_right_with(
     """Raise Violation unless the answer under other parameters equals the oracle's."""
     answer = context.run(x, parameters)
     context.assert_matches_oracle(answer, context.compute_expected(x, parameters))
+
+
+def assert_only_bias_left(context: CaseContext, parameters: Parameters) -> None:
+    """Raise Violation unless the output is no more than the output layer's bias."""
+    output, bias = context.run(parameters=parameters)[0], parameters.b_o
+    nothing = torch.zeros(context.case.d_out) if bias is None else bias
+    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
+    context.assert_close(output, nothing.expand_as(output).double(), tolerance)
 
 
 def assert_other_columns_unchanged(

@@ -84,10 +84,7 @@ def a_cache_is_used_in_training_too(context: LiveContext) -> None:
     """In training without dropout, a cache is returned and used as in evaluation."""
     parts = context.x.split([1, 2, context.case.tokens - 3], dim=1)
     chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
-    results = build_fresh_module(context).decode(chunks, manner="in training")
-    for result, part in zip(results, parts, strict=True):
-        context.check_continued_form(result, part)
-    output = torch.cat([result.outputs[0].double() for result in results], dim=1)
+    output = torch.cat(decode(context, chunks, manner="in training"), dim=1)
     what = "output of calls in training with 1, 2 and all other tokens"
     context.assert_unchanged(output, context.output, context.tolerance, what)
 
@@ -116,7 +113,7 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     other = torch.cat([prompt, _make_other_tokens(context)[:, -1:]], dim=1)
     # The first continuation goes on after the second has begun.
     chunks = [(prompt, None), (first, 0), (other[:, -1:], 0), (second, 1), (first, 0)]
-    _, one, again, two, thrice = _decode(context, chunks)
+    _, one, again, two, thrice = decode(context, [Chunk(*each) for each in chunks])
     begin = prompt.shape[1]
     _assert_part(context, other, again, begin, "the second time")
     _assert_part(context, context.x[:, :-1], thrice, begin, "the third time")
@@ -146,7 +143,7 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     """A call without a cache sees nothing of earlier sequences."""
     adapter = build_fresh_module(context)
     before = context.run_module(adapter=adapter)
-    _decode(context, [(context.x[:, :-2], None), (context.x[:, -2:], 0)], adapter)
+    decode(context, [Chunk(context.x[:, :-2], None), Chunk(context.x[:, -2:], 0)], adapter)
     after = context.run_module(adapter=adapter)
     assert_outputs_unchanged(context, after, before, context.expected)
 
@@ -191,10 +188,10 @@ def _assert_kept_apart(context: LiveContext, other: Tensor) -> None:
     prompt, token, other_prompt, other_token = x[:, :-1], x[:, -1:], other[:, :-1], other[:, -1:]
     if context.contract.has(C.HANDED_CACHE):
         chunks = [(prompt, None), (other_prompt, None), (token, 0), (other_token, 1)]
-        _, _, first, second = _decode(context, chunks)
+        _, _, first, second = decode(context, [Chunk(*each) for each in chunks])
     else:  # the module keeps one cache, and forgets it when another sequence begins
         chunks = [(prompt, None), (token, 0), (other_prompt, None), (other_token, 2)]
-        _, first, _, second = _decode(context, chunks)
+        _, first, _, second = decode(context, [Chunk(*each) for each in chunks])
     _assert_part(context, x, first, x.shape[1] - 1, "of the first sequence")
     _assert_part(context, other, second, other.shape[1] - 1, "of the second sequence")
 
@@ -203,20 +200,20 @@ def _make_other_tokens(context: LiveContext) -> Tensor:
     return make_tokens(context.case, context.contract, "x2")
 
 
-def _decode(
+def decode(
     context: LiveContext,
-    chunks: Sequence[tuple[Tensor, int | None]],
+    chunks: Sequence[Chunk],
     adapter: ModuleAdapter | None = None,
+    manner: str = "usual",
 ) -> list[Tensor]:
-    """Return the outputs of calls for chunks, each with the cache of the call of that number.
+    """Return the outputs of calls for chunks.
 
     A new module is called, unless `adapter` is given. Raises Violation if an output has the wrong
     form.
     """
-    adapter = adapter or build_fresh_module(context)
-    results = adapter.decode([Chunk(tokens, after) for tokens, after in chunks])
-    for result, (tokens, _) in zip(results, chunks, strict=True):
-        context.check_continued_form(result, tokens)
+    results = (adapter or build_fresh_module(context)).decode(chunks, manner=manner)
+    for result, chunk in zip(results, chunks, strict=True):
+        context.check_continued_form(result, chunk.tokens)
     return [result.outputs[0].double() for result in results]
 
 
@@ -233,8 +230,8 @@ def _assert_whole(context: LiveContext, lengths: Lengths) -> None:
 def _decode_whole(context: LiveContext, lengths: Lengths) -> Tensor:
     """Return the outputs for a sequence that comes in chunks of these lengths."""
     parts = context.x.split(list(lengths), dim=1)
-    chunks = [(part, number - 1 if number else None) for number, part in enumerate(parts)]
-    return torch.cat(_decode(context, chunks), dim=1)
+    chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
+    return torch.cat(decode(context, chunks), dim=1)
 
 
 def _assert_part(

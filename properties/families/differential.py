@@ -14,12 +14,15 @@ from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_other_columns_unchanged
+from headcheck.properties.families.assertions import (
+    assert_only_bias_left,
+    assert_other_columns_unchanged,
+)
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.initialisation import read_first_initial_weights
 from headcheck.properties.families.parameter_transforms import (
+    give_equal_values,
     make_identity_projection,
-    pass_first_number_on,
     project_output,
     replace_parameters,
 )
@@ -67,11 +70,7 @@ def the_weights_are_a_difference_of_softmaxes(context: CaseContext) -> None:
 @weights(*NEEDS, limit=3, hint="two softmaxes sum to one each: what does their difference sum to?")
 def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
     """When all values are equal, every output is that value times 1 - lambda."""
-    x = context.x.clone()
-    x[..., 0] = 1
-    column = torch.zeros_like(context.parameters.W_v)
-    column[:, 0] = context.parameters.W_v[:, 0]
-    parameters = replace_parameters(context, W_v=column, **pass_first_number_on(context))
+    x, parameters = give_equal_values(context)
     expected = context.compute_expected(x, parameters)
     left = (1 - _get_lambdas(context))[:, None, None] * expected.exact.value
     wanted = project_output(context, parameters, left, x)
@@ -107,11 +106,7 @@ def equal_maps_cancel(context: CaseContext) -> None:
     """With equal halves and lambdas of one, the output is only the output layer's bias."""
     ones = torch.ones_like(_get_lambdas(context))
     parameters = replace_parameters(context, lambdas=ones, **_use_halves(context, 0, 0))
-    bias = context.parameters.b_o
-    nothing = torch.zeros(context.case.d_out) if bias is None else bias
-    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
-    output = context.run(parameters=parameters)[0]
-    context.assert_close(output, nothing.expand_as(output).double(), tolerance)
+    assert_only_bias_left(context, parameters)
 
 
 @weights(

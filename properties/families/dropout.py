@@ -77,9 +77,10 @@ def _tell_places(context: CaseContext) -> str:
     return OUTPUT_HINT if context.contract.has(C.OUTPUT_DROPOUT) else ""
 
 
-def _assert_frequency(
+def assert_frequency(
     hits: Tensor, probability: float, expected: str, what: str, hint: str = ""
 ) -> None:
+    """Raise Violation if so many hits would be too improbable in a right module."""
     successes, samples = int(hits.sum()), hits.numel()
     if is_improbable(successes, samples, probability):
         got = f"{successes / samples:.4f} (of {samples} looked at)"
@@ -147,7 +148,7 @@ def dropout_drops_the_stated_share(context: LiveContext) -> None:
         return  # what is counted are fewer draws, and another claim says so
     expected = "the share of dropped weights"
     dropped, where = observation.ratio == 0, "weights in training"
-    _assert_frequency(dropped, rate, expected, where, _tell_places(context))
+    assert_frequency(dropped, rate, expected, where, _tell_places(context))
 
 
 @counted_property(C.DROPOUT, after=(it_equals_the_equation, *SHOWN), hint=RATE_HINT)
@@ -200,7 +201,7 @@ def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
     together = compute_chance_of_two(rate)
     for name, alike in _compare_pairs(observation).items():
         expected = f"pairs of weights of {name} both dropped or both kept, by chance"
-        _assert_frequency(alike, together, expected, "weights in training")
+        assert_frequency(alike, together, expected, "weights in training")
     _assert_values_lost_by_chance(context, observation, rate)
 
 
@@ -258,7 +259,7 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     tokens = get_length_of_single_values(context)
     case = replace(context.case, batch=rows.numel(), tokens=tokens)
     with add_case(context.contract, case):
-        _assert_frequency(rows, whole, expected, "outputs in training", _tell_places(context))
+        assert_frequency(rows, whole, expected, "outputs in training", _tell_places(context))
     if share < 1:
         _assert_dropout_of_output(context)
 

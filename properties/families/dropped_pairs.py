@@ -21,9 +21,14 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
-from headcheck.properties.families.dropout import RATE_HINT, dropout_drops_the_stated_share
+from headcheck.properties.families.dropout import (
+    RATE_HINT,
+    assert_frequency,
+    dropout_drops_the_stated_share,
+)
 from headcheck.properties.families.dropout_rates import (
     FALSE_POSITIVE_RATE,
+    compute_chance_of_two,
     compute_log_chance,
     estimate_second_keep_rate,
 )
@@ -138,12 +143,8 @@ PARTS = {"calls": 0, "sequences": 1, "heads": 2, "queries": 3, "keys": 4}
 
 
 def _assert_rate(case: Case, kept: Tensor) -> None:
-    dropped, total = int((~kept).sum()), kept.numel()
-    if compute_log_chance(dropped, total, case.dropout) < math.log(FALSE_POSITIVE_RATE):
-        expected = f"the share of dropped weights: {case.dropout:.4f}"
-        got = f"{dropped / total:.4f} (of {total} looked at)"
-        where = f"{count(case.heads, 'head')} in training"
-        raise Violation(ViolationKind.VALUE, expected, got, where, hint=RATE_HINT)
+    where = f"{count(case.heads, 'head')} in training"
+    assert_frequency(~kept, case.dropout, "the share of dropped weights", where, RATE_HINT)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _find_like_pair(
     signs = (2.0 * kept - 1).movedim(axis, 0).flatten(1) * seen
     counts = (seen @ seen.T).double()
     agreed = ((signs @ signs.T).double() + counts) / 2
-    together = compute_chance_together(case)
+    together = compute_chance_of_two(case.dropout)
     limit = math.log(FALSE_POSITIVE_RATE / (parts * (parts - 1) / 2))
     chance = compute_log_chance(agreed, counts, together).fill_diagonal_(0)
     if not bool((chance < limit).any()):
@@ -181,13 +182,8 @@ def _find_like_pair(
     return LikePair(name, alike, count, float(excess[one, other]))
 
 
-def compute_chance_together(case: Case) -> float:
-    """Return the probability that two weights are both dropped or both kept."""
-    return case.dropout**2 + (1 - case.dropout) ** 2
-
-
 def _make_violation(case: Case, pair: LikePair) -> Violation:
-    together = compute_chance_together(case)
+    together = compute_chance_of_two(case.dropout)
     expected = f"{together:.4f} of the weights dropped in both or in none, by chance"
     got = f"{pair.agreed / pair.count:.4f} (of {pair.count} looked at)"
     where = f"{pair.name} in training"

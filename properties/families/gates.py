@@ -6,7 +6,6 @@ token that makes a gate, and the place where it acts.
 """
 
 import torch
-from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
@@ -17,6 +16,7 @@ from headcheck.properties.families.gradients import (
     the_gradients_of_the_weights_are_right,
 )
 from headcheck.properties.families.parameter_transforms import (
+    give_equal_values,
     make_identity_projection,
     project_output,
     replace_parameters,
@@ -89,7 +89,7 @@ def gates_open_and_close(context: CaseContext) -> None:
 )
 def a_gate_is_made_of_the_token_that_asks(context: CaseContext) -> None:
     """Changing only the gate of a token changes only the output of this token."""
-    x, parameters = _give_equal_values(context)
+    x, parameters = give_equal_values(context)
     token = context.case.tokens // 2
     changed = x.clone()
     changed[:, token, 1:] = 3 - 2 * changed[:, token, 1:]
@@ -102,19 +102,10 @@ def a_gate_is_made_of_the_token_that_asks(context: CaseContext) -> None:
     context.assert_close(after, expected.outputs[0], expected.tolerances[0])
 
 
-def _give_equal_values(context: CaseContext) -> tuple[Tensor, Parameters]:
-    """Return tokens and parameters for which all values of a head are the same."""
-    x = context.x.clone()
-    x[..., 0] = 1
-    column = torch.zeros_like(context.parameters.W_v)
-    column[:, 0] = context.parameters.W_v[:, 0]
-    return x, replace_parameters(context, W_v=column)
-
-
 @weights(*NEEDS, C.NORMALISED, C.UNCOMPRESSED, limit=3, hint=GATE_HINT, essential=True)
 def equal_values_come_through_the_gate(context: CaseContext) -> None:
     """When all values are equal, every output is this value times the token's gate."""
-    x, parameters = _give_equal_values(context)
+    x, parameters = give_equal_values(context)
     expected = context.compute_expected(x, parameters)
     value = project_output(context, parameters, expected.exact.value, x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])

@@ -166,15 +166,14 @@ def _assert_merged(
     An error e of a part's log-sum-exp changes its share, and so the average, by at most a factor of
     e.
     """
-    heads = context.case.heads
     sums = torch.stack([lse for _, lse in answers])
-    shares = [_spread(share, heads, context) for share in sums.softmax(0)]
+    shares = [_spread(share, context) for share in sums.softmax(0)]
     outputs = [output for output, _ in answers]
     merged = sum(share * output for share, output in zip(shares, outputs, strict=True))
     own, of_sum = whole.tolerances
     apart = (outputs[0] - outputs[1]).abs() * shares[0] * shares[1]
     for share, (of_output, of_lse) in zip(shares, bounds, strict=True):
-        moved = _spread_tolerance(of_lse, heads, context)
+        moved = of_lse.map(lambda limit: _spread(limit, context))
         own = own + _times(of_output, share) + _times(moved, apart)
         of_sum = of_sum + of_lse
     context.assert_close(torch.as_tensor(merged), whole.outputs[0], own, "output of merged parts")
@@ -186,11 +185,7 @@ def _times(tolerance: Tolerance, factor: Tensor) -> Tolerance:
     return tolerance.map(lambda limit: limit * factor)
 
 
-def _spread_tolerance(tolerance: Tolerance, heads: int, context: CaseContext) -> Tolerance:
-    return tolerance.map(lambda limit: _spread(limit, heads, context))
-
-
-def _spread(per_head: Tensor, heads: int, context: CaseContext) -> Tensor:
+def _spread(per_head: Tensor, context: CaseContext) -> Tensor:
     """Repeat each head's numbers for all of its columns: from (b, h, t) to (b, t, width)."""
     return per_head.transpose(1, 2).repeat_interleave(context.case.head_dim, dim=2)
 

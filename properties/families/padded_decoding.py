@@ -11,10 +11,9 @@ from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
-from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
+from headcheck.properties.families.decoding import decode, one_token_at_a_time_gives_the_same_output
 from headcheck.properties.families.padding import padding_is_invisible
 from headcheck.properties.harness.harness import LiveContext
-from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.mistakes.steps.cached_calls import Lengths
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
@@ -68,7 +67,4 @@ def _decode(context: LiveContext, x: Tensor, mask: Tensor, lengths: Lengths) -> 
     for number, part in enumerate(x.split(list(lengths), dim=1)):
         end += part.shape[1]
         chunks.append(Chunk(part, number - 1 if number else None, mask=mask[..., :end]))
-    results = build_fresh_module(context).decode(chunks)
-    for result, chunk in zip(results, chunks, strict=True):
-        context.check_continued_form(result, chunk.tokens)
-    return torch.cat([result.outputs[0].double() for result in results], dim=1)
+    return torch.cat(decode(context, chunks), dim=1)

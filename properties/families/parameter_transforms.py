@@ -52,6 +52,15 @@ def pass_first_number_on(context: CaseContext) -> dict[str, Tensor]:
     return {"W_down": down}
 
 
+def give_equal_values(context: CaseContext) -> tuple[Tensor, Parameters]:
+    """Return tokens and parameters for which all values of a head are the same."""
+    x = context.x.clone()
+    x[..., 0] = 1
+    column = torch.zeros_like(context.parameters.W_v)
+    column[:, 0] = context.parameters.W_v[:, 0]
+    return x, replace_parameters(context, W_v=column, **pass_first_number_on(context))
+
+
 def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
     """Return an output projection that leaves the merged heads unchanged."""
     identity = torch.eye(context.case.d_out, dtype=torch.float64)

@@ -14,12 +14,14 @@ from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.assertions import (
+    assert_only_bias_left,
     assert_other_columns_unchanged,
     assert_right_with,
 )
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import assert_gradients_right_with
 from headcheck.properties.families.parameter_transforms import (
+    give_equal_values,
     make_identity_projection,
     pass_first_number_on,
     project_output,
@@ -59,11 +61,7 @@ def the_weights_are_what_the_sinks_leave(context: CaseContext) -> None:
 @weights(*NEEDS, C.UNCOMPRESSED, limit=3, hint=SHARE_HINT)
 def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
     """When all values are equal, the output is this value times the weight that the sink leaves."""
-    x = context.x.clone()
-    x[..., 0] = 1
-    column = torch.zeros_like(context.parameters.W_v)
-    column[:, 0] = context.parameters.W_v[:, 0]
-    parameters = replace_parameters(context, W_v=column)
+    x, parameters = give_equal_values(context)
     expected = context.compute_expected(x, parameters)
     left = _compute_left(context, expected.exact.scores) * expected.exact.value
     wanted = project_output(context, parameters, left, x)
@@ -115,11 +113,7 @@ def sinks_far_below_the_scores_take_nothing(context: CaseContext) -> None:
 def sinks_far_above_the_scores_take_all(context: CaseContext) -> None:
     """With sinks far above all scores, the output is only the output layer's bias."""
     highest = replace_parameters(context, sinks=torch.full_like(_get_sinks(context), FAR))
-    bias = context.parameters.b_o
-    nothing = torch.zeros(context.case.d_out) if bias is None else bias
-    tolerance = context.compute_expected(parameters=highest).tolerances[0]
-    output = context.run(parameters=highest)[0]
-    context.assert_close(output, nothing.expand_as(output).double(), tolerance)
+    assert_only_bias_left(context, highest)
 
 
 @weights(

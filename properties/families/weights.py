@@ -15,13 +15,13 @@ from headcheck.properties import comparison
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_right_with
+from headcheck.properties.families.assertions import assert_only_bias_left, assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.hidden import hide_everything_from_some
 from headcheck.properties.families.parameter_transforms import (
     ASKING,
+    give_equal_values,
     make_identity_projection,
-    pass_first_number_on,
     project_output,
     replace_parameters,
     zero_parameters,
@@ -120,11 +120,7 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
 @family_property(C.BARE, *NEEDS, C.NORMALISED, C.UNGATED, limit=3, hint=SUM_HINT, essential=True)
 def the_weights_sum_to_one(context: CaseContext) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
-    x = context.x.clone()
-    x[..., 0] = 1
-    column = torch.zeros_like(context.parameters.W_v)
-    column[:, 0] = context.parameters.W_v[:, 0]
-    parameters = replace_parameters(context, W_v=column, **pass_first_number_on(context))
+    x, parameters = give_equal_values(context)
     expected = context.compute_expected(x, parameters)
     value = project_output(context, parameters, expected.exact.value, x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
@@ -201,10 +197,7 @@ def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
 def without_values_nothing_is_left(context: CaseContext) -> None:
     """When all values are zero, the output is zero, up to the output layer's bias."""
     parameters = replace_parameters(context, **zero_parameters(context, "W_v", "b_v"))
-    output = context.run(parameters=parameters)[0]
-    bias = torch.zeros(context.case.d_out) if parameters.b_o is None else parameters.b_o
-    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
-    context.assert_close(output, bias.expand_as(output).to(torch.float64), tolerance)
+    assert_only_bias_left(context, parameters)
 
 
 @family_property(
