@@ -1,5 +1,6 @@
 """The constructor takes the arguments of the exercise, and refuses those that make no sense."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -105,11 +106,10 @@ def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: st
     raise Violation(ViolationKind.CONSTRUCTION, expected, got, case=given, reason=reason)
 
 
-@family_property(
-    C.STATED,
-    C.INITIALISED,
-    after=BUILT,
-    limit=1,
+stated_property = functools.partial(family_property, C.STATED, C.INITIALISED, after=BUILT, limit=1)
+
+
+@stated_property(
     on=compose(at_least(tokens=3), with_values(bias=True, dropout=0.5)),
     hint="keep the statement's order, with no argument after a *",
 )
@@ -142,14 +142,7 @@ def _get_stated(context: LiveContext) -> Contract:
     return context.contract if known else stated
 
 
-@family_property(
-    C.STATED,
-    C.INITIALISED,
-    after=BUILT,
-    limit=1,
-    on=at_least(tokens=3),
-    hint="the statement's signature has the defaults",
-)
+@stated_property(on=at_least(tokens=3), hint="the statement's signature has the defaults")
 def arguments_left_out_have_their_defaults(context: LiveContext) -> None:
     """An argument that is left out has the default of the statement."""
     for argument in context.contract.arguments:

@@ -59,12 +59,12 @@ def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
     _assert_whole(context, (1,) * context.case.tokens)
 
 
-@cache_property(
-    after=(one_token_at_a_time_gives_the_same_output,),
-    limit=4,
-    hint="new tokens come after all kept tokens; which does each see?",
-    essential=True,
+continued_property = functools.partial(
+    cache_property, after=(one_token_at_a_time_gives_the_same_output,), limit=2, essential=True
 )
+
+
+@continued_property(limit=4, hint="new tokens come after all kept tokens; which does each see?")
 def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
     """With a cache, parts of any length give the output of the whole sequence."""
     tokens = context.case.tokens
@@ -120,12 +120,7 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     _assert_part(context, context.x, torch.cat([one, two], dim=1), begin, "the first time")
 
 
-@cache_property(
-    after=(one_token_at_a_time_gives_the_same_output,),
-    limit=2,
-    hint="is something kept outside of the cache, or in a default?",
-    essential=True,
-)
+@continued_property(hint="is something kept outside of the cache, or in a default?")
 def sequences_keep_their_caches_apart(context: LiveContext) -> None:
     """Sequences that are continued in turn do not see each other; a later one sees none of them."""
     for fewer in (2, 0):  # of another length, and of the same
@@ -133,12 +128,7 @@ def sequences_keep_their_caches_apart(context: LiveContext) -> None:
         _assert_kept_apart(context, other[:, : other.shape[1] - fewer])
 
 
-@cache_property(
-    after=(one_token_at_a_time_gives_the_same_output,),
-    limit=2,
-    hint="is something kept outside of the cache, or in a default?",
-    essential=True,
-)
+@continued_property(hint="is something kept outside of the cache, or in a default?")
 def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     """A call without a cache sees nothing of earlier sequences."""
     adapter = build_fresh_module(context)
@@ -148,7 +138,7 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     assert_outputs_unchanged(context, after, before, context.expected)
 
 
-@cache_property(
+@continued_property(
     C.PROJECTED,
     C.UNCOMPRESSED,
     after=(
@@ -156,10 +146,8 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
         the_weights_are_registered_and_trainable,
         it_equals_the_equation,
     ),
-    limit=2,
     dtypes=("float64",),
     hint="what does the cache hold: keys and values, or the tokens?",
-    essential=True,
 )
 def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
     """Keys and values of earlier tokens are not computed again, even if the weights change."""

@@ -148,13 +148,13 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     assert_no_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
 
 
-@history_property(
-    C.MODULE,
-    C.INITIALISED,
+moved_property = functools.partial(history_property, C.MODULE, C.INITIALISED, usual=0)
+
+
+@moved_property(
     C.PROJECTED,
     after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
     hint="is something that was computed from the weights kept?",
-    usual=0,
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
     """After weights are loaded, written in place or replaced, the next call uses them."""
@@ -174,14 +174,11 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
             assert_outputs_unchanged(context, answer, wanted, expected)
 
 
-@history_property(
+@moved_property(
     C.STATED,
-    C.MODULE,
-    C.INITIALISED,
     C.PROJECTED,
     after=(new_weights_are_used_at_once,),
     hint="does a list or tuple still hold the first layers?",
-    usual=0,
 )
 def new_layers_are_used_at_once(context: LiveContext) -> None:
     """After a layer is replaced, the next call uses the new layer."""
@@ -196,12 +193,9 @@ def new_layers_are_used_at_once(context: LiveContext) -> None:
     assert_outputs_unchanged(context, answer, wanted, expected)
 
 
-@history_property(
-    C.MODULE,
-    C.INITIALISED,
+@moved_property(
     after=(the_weights_are_registered_and_trainable,),
     hint="optimizers hold on to parameters: only their numbers may change",
-    usual=0,
 )
 def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
     """Loading, moving and copying keep parameters, flags and mode: an optimizer can go on."""

@@ -1,5 +1,6 @@
 """Masks decide which token may attend to which: later or blocked tokens are hidden."""
 
+import functools
 from collections.abc import Iterator
 
 import torch
@@ -64,9 +65,10 @@ BOOL_IN_FLOAT32 = with_values(
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
 
-@family_property(
-    C.CAUSAL, C.TOKENS, on=at_least(tokens=2), hint=CAUSAL_HINT, essential=True, usual=4
-)
+causal_property = functools.partial(family_property, C.CAUSAL, C.TOKENS, hint=CAUSAL_HINT)
+
+
+@causal_property(on=at_least(tokens=2), essential=True, usual=4)
 def the_future_is_invisible(context: CaseContext) -> None:
     """Changing a later token leaves every earlier output unchanged."""
     for start in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
@@ -78,14 +80,7 @@ def the_future_is_invisible(context: CaseContext) -> None:
         context.assert_unchanged(output[:, :start], context.output[:, :start], tolerance, what)
 
 
-@family_property(
-    C.CAUSAL,
-    C.TOKENS,
-    C.ANY_LENGTH,
-    on=compose(at_least(tokens=2), UNMASKED),
-    limit=3,
-    hint=CAUSAL_HINT,
-)
+@causal_property(C.ANY_LENGTH, on=compose(at_least(tokens=2), UNMASKED), limit=3)
 def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
     """The first tokens give the same outputs alone as in the whole sequence."""
     for length in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
@@ -93,14 +88,7 @@ def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
         context.assert_unchanged(prefix, context.output[:, :length], context.tolerance[:, :length])
 
 
-@family_property(
-    C.CAUSAL,
-    C.PROJECTED,
-    C.TOKENS,
-    on=compose(at_least(tokens=3), with_values(sharpness=1)),
-    limit=2,
-    hint=CAUSAL_HINT,
-)
+@causal_property(C.PROJECTED, on=compose(at_least(tokens=3), with_values(sharpness=1)), limit=2)
 def derivatives_reach_only_the_past(context: CaseContext) -> None:
     """The derivative of an output with respect to a later token is zero."""
     last = context.case.tokens - 1

@@ -125,15 +125,15 @@ HALF_SIZES = ({"batch": 2, "tokens": 24, "d_in": 12, "heads": 3, "head_dim": 8, 
 HALF_HINT = "some step loses more digits than plain torch does, or overflows"
 
 
-@family_property(
-    C.HALF,
-    C.ATTENTION,
-    C.TOKENS,
-    sizes=HALF_SIZES,
+half_property = functools.partial(
+    family_property, C.HALF, C.ATTENTION, C.TOKENS, sizes=HALF_SIZES, hint=HALF_HINT
+)
+
+
+@half_property(
     on=compose(at_least(tokens=2), with_values(dtype="bfloat16")),
     after=(bfloat16_runs, it_equals_the_equation),
     dtypes=("bfloat16",),
-    hint=HALF_HINT,
 )
 def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
     """Given bfloat16, values and gradients are as exact as those of plain torch."""
@@ -148,15 +148,10 @@ def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
             assert_exact_values(context, replace_parameters(context, **plain, W_v=W_v))
 
 
-@family_property(
-    C.HALF,
-    C.ATTENTION,
-    C.TOKENS,
-    sizes=HALF_SIZES,
+@half_property(
     on=compose(at_least(tokens=2), with_values(dtype="float16")),
     after=(it_equals_the_equation,),
     dtypes=("float16",),
-    hint=HALF_HINT,
 )
 def float16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
     """If it accepts float16, values and gradients are as exact as those of plain torch."""

@@ -1,5 +1,6 @@
 """The scores are q·k / √head_dim, depend on nothing else, and may be large."""
 
+import functools
 from dataclasses import replace
 
 import torch
@@ -85,13 +86,10 @@ def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:
     return torch.where(usable, kept - kept.sum(-1, keepdim=True) / count, 0.0)
 
 
-@family_property(
-    *NEEDS,
-    C.SOFTMAX,
-    C.UNNORMED,
-    limit=3,
-    hint="the scores are plain dot products of queries and keys",
-)
+scale_property = functools.partial(family_property, *NEEDS, limit=3)
+
+
+@scale_property(C.SOFTMAX, C.UNNORMED, hint="the scores are plain dot products of queries and keys")
 def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""
     scaled = {
@@ -122,9 +120,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
         assert_right_with(context, replace_parameters(context, **smaller), factor * context.x)
 
 
-@family_property(
-    *NEEDS, C.DOT_PRODUCT, limit=3, hint="the scores are plain dot products of queries and keys"
-)
+@scale_property(C.DOT_PRODUCT, hint="the scores are plain dot products of queries and keys")
 def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> None:
     """Rotating all queries and keys together does not change the output."""
     turned = {
@@ -135,12 +131,10 @@ def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> 
     context.assert_answer_unchanged(context.run(parameters=replace_parameters(context, **turned)))
 
 
-@family_property(
+@scale_property(
     C.STATED,
-    *NEEDS,
     C.STABLE,
     after=(it_equals_the_equation,),
-    limit=3,
     on=lambda case: replace(case, dtype="float64"),
     dtypes=("float64",),
     hint="exponentials overflow; the fill of a mask must be below any score",
@@ -152,15 +146,13 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     assert_right_with(context, replace_parameters(context, **queries))
 
 
-@family_property(
+@scale_property(
     C.BARE,
     C.STATED,
-    *NEEDS,
     C.STABLE,
     C.CONSTANT_SUM,
     C.SOFTMAX,
     after=(it_equals_the_equation,),
-    limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
     dtypes=("float64",),
     hint="all scores are far below zero here: only differences may matter",

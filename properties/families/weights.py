@@ -62,13 +62,14 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
     context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
 
 
-@family_property(
+average_property = functools.partial(family_property, *NEEDS, limit=3)
+
+
+@average_property(
     C.BARE,
-    *NEEDS,
     on=compose(
         at_least(tokens=2), with_values(mask_form=MaskForm.NONE, content=InputContent.NORMAL)
     ),
-    limit=3,
     hint="every token that is not hidden has a part in the output",
 )
 def what_may_be_seen_is_seen(context: CaseContext) -> None:
@@ -117,7 +118,7 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     context.assert_unchanged(last, context.output[:, -1], both)
 
 
-@family_property(C.BARE, *NEEDS, C.NORMALISED, C.UNGATED, limit=3, hint=SUM_HINT, essential=True)
+@average_property(C.BARE, C.NORMALISED, C.UNGATED, hint=SUM_HINT, essential=True)
 def the_weights_sum_to_one(context: CaseContext) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
     x, parameters = give_equal_values(context)
@@ -126,9 +127,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
 
 
-@family_property(
-    C.BARE, *NEEDS, C.NORMALISED, C.UNGATED, limit=3, hint="an average lies between extremes"
-)
+@average_property(C.BARE, C.NORMALISED, C.UNGATED, hint="an average lies between extremes")
 def the_output_lies_between_the_values(context: CaseContext) -> None:
     """Before the output projection, every number lies between the values that it averages."""
     parameters = replace_parameters(context, **make_identity_projection(context))
@@ -142,12 +141,8 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
     context.assert_close(output, inside, expected.tolerances[0])
 
 
-@family_property(
-    *NEEDS,
-    C.UNBIASED,
-    C.SOFTMAX,
-    limit=3,
-    hint="with zero queries all scores are equal, and so are the weights",
+@average_property(
+    C.UNBIASED, C.SOFTMAX, hint="with zero queries all scores are equal, and so are the weights"
 )
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
     """When all queries are zero, all visible tokens count the same, as in the equation."""
@@ -155,12 +150,8 @@ def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None
     assert_right_with(context, parameters)
 
 
-@family_property(
-    C.BARE,
-    *NEEDS,
-    C.PROPORTIONAL,
-    limit=3,
-    hint="after the softmax there is nothing but weighted sums",
+@average_property(
+    C.BARE, C.PROPORTIONAL, hint="after the softmax there is nothing but weighted sums"
 )
 def the_output_is_linear_in_the_values(context: CaseContext) -> None:
     """Doubling the values doubles the output, because the values only go through sums."""
@@ -187,12 +178,8 @@ def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
         assert_right_with(context, changed)
 
 
-@family_property(
-    C.BARE,
-    *NEEDS,
-    C.PROPORTIONAL,
-    limit=3,
-    hint="nothing but weighted values, and an output bias, is in the output",
+@average_property(
+    C.BARE, C.PROPORTIONAL, hint="nothing but weighted values, and an output bias, is in the output"
 )
 def without_values_nothing_is_left(context: CaseContext) -> None:
     """When all values are zero, the output is zero, up to the output layer's bias."""
