@@ -38,7 +38,6 @@ from headcheck.properties.families import (
     linear,
     masking,
     online,
-    padded_decoding,
     padding,
     precision,
     purity,
@@ -58,7 +57,7 @@ from headcheck.properties.terms import peculiarity
 
 FAMILIES = (
     contract, constructor, results, transfer, purity, history, batch, cross, values, sizes,
-    masking, padding, given_scores, decoding, padded_decoding, arguments, forgetting, latents,
+    masking, padding, given_scores, decoding, arguments, forgetting, latents,
     variants, weights, sinks, differential, linear, scale, heads, gradients, alignment, online,
     backward, hidden, gates, transformer_block, dropout, dropout_sizes, training, precision,
     half_positions, dropped_pairs, device, initialisation,

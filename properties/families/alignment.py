@@ -7,7 +7,9 @@ with torch's `is_causal`, as with a mask made for a square, it has the position 
 
 import functools
 
-from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
+from torch import Tensor
+
+from headcheck.properties.bounds.gradients import ROLES, ExactGradients, compute_role_gradients
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
@@ -96,12 +98,21 @@ def query_key_and_value_get_their_gradients(context: LiveContext) -> None:
     case, tokens = context.case, context.case.tokens + 2
     key, value = make_other_tokens(case, context.contract, tokens)
     roles = context.x, key, value
-    cotangent = round_to_dtype(draw_normal(case, "cotangent", *context.x.shape), case)
-    visible = context.may_attend(case.tokens, None, tokens)
-    exact = compute_role_gradients(context.contract, case, roles, visible, cotangent)
+    cotangent, exact = compute_exact_roles(context, roles)
     context.adapter.set(context.parameters)
     together = context.adapter.vjp_apart(roles, cotangent)
     alone = [context.adapter.vjp_apart(roles, cotangent, only=n)[n] for n in range(len(ROLES))]
     for found in (together, alone):
         own = dict(zip(ROLES, found, strict=True))
         assert_close_to_exact(context, own, exact, ROLES)
+
+
+def compute_exact_roles(
+    context: LiveContext, roles: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, ExactGradients]:
+    """Return a cotangent, and the exact gradients of queries, keys and values for it."""
+    query, key, _ = roles
+    cotangent = round_to_dtype(draw_normal(context.case, "cotangent", *query.shape), context.case)
+    visible = context.may_attend(query.shape[1], None, key.shape[1])
+    asked = context.contract, context.case, roles
+    return cotangent, compute_role_gradients(*asked, visible, cotangent)

@@ -18,21 +18,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
-from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
+from headcheck.properties.bounds.gradients import ROLES
+from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.alignment import query_key_and_value_get_their_gradients
+from headcheck.properties.families.alignment import (
+    compute_exact_roles,
+    query_key_and_value_get_their_gradients,
+)
+from headcheck.properties.families.assertions import assert_fewer_numbers
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
-from headcheck.properties.families.gradients import assert_close_to_exact
+from headcheck.properties.families.gradients import assert_close_to_exact, assert_same_again
 from headcheck.properties.families.online import place_far_apart
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import InputContent
-from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 purity_property = PropertyFamily(PropertyGroup.PURITY, FORM)
@@ -103,9 +106,7 @@ def the_graph_may_be_gone_through_again(context: LiveContext) -> None:
     adapter = context.adapter
     once, again = (adapter.vjp_apart(roles, context.cotangent, times=n) for n in (1, 2))
     for name, first, second in zip(ROLES, once, again, strict=True):
-        if first is None or second is None or not torch.equal(first, second):
-            where = f"gradient of {name}"
-            raise Violation(ViolationKind.VALUE, "exactly the same again", "other numbers", where)
+        assert_same_again(first, second, name)
 
 
 memory_property = functools.partial(
@@ -139,10 +140,7 @@ def _make_roles(context: LiveContext, keys: int) -> Roles:
 
 def _assert_gradients_right(context: LiveContext, roles: Roles) -> None:
     """Raise Violation unless the gradients of these queries, keys and values are right."""
-    query, key, _ = roles
-    cotangent = round_to_dtype(draw_normal(context.case, "cotangent", *query.shape), context.case)
-    visible = context.may_attend(query.shape[1], None, key.shape[1])
-    exact = compute_role_gradients(context.contract, context.case, roles, visible, cotangent)
+    cotangent, exact = compute_exact_roles(context, roles)
     context.adapter.set(context.parameters)
     found = context.adapter.vjp_apart(roles, cotangent)
     assert_close_to_exact(context, dict(zip(ROLES, found, strict=True)), exact, ROLES)
@@ -165,9 +163,6 @@ def count_held(context: CaseContext) -> tuple[int, int]:
 
 def _assert_fewer_than_scores(context: LiveContext, numbers: int, when: str) -> None:
     count = context.case.tokens
-    if numbers >= (scores := count * count):
-        hidden = ", later tokens hidden" * context.case.causal
-        sizes = f"{count} queries and {count} keys in blocks of {context.case.block}{hidden}"
-        asked = f"fewer than {scores} numbers {when}"
-        reason = Reason.TOO_MANY_NUMBERS
-        raise Violation(ViolationKind.VALUE, asked, f"{numbers}", sizes, reason=reason)
+    hidden = ", later tokens hidden" * context.case.causal
+    sizes = f"{count} queries and {count} keys in blocks of {context.case.block}{hidden}"
+    assert_fewer_numbers(numbers, count * count, sizes, when)

@@ -5,6 +5,10 @@ kept and need not be computed again (Pope et al. 2022, "Efficiently Scaling Tran
 section 3). Each property calls the module for chunks of sequences in some order, and compares the
 results with the module's own answer to the whole sequence. Other properties check whether that
 answer is right.
+
+Sequences of different lengths are continued together with padding in front of the shorter ones. So
+all prompts end at the same place, where the next tokens begin. The mask of each call says which of
+all keys so far are padding (huggingface/transformers#22161).
 """
 
 import contextlib
@@ -16,11 +20,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcheck.properties.cases.case_tensors import DTYPES, make_tokens
+from headcheck.properties.cases.case_tensors import DTYPES, draw_normal, make_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.padding import padding_is_invisible
 from headcheck.properties.families.values import (
     it_equals_the_equation,
     no_dropout_means_no_difference,
@@ -46,6 +51,8 @@ LARGE = (
 )
 """sizes with more tokens, sequences or heads than a cache of fixed size is likely to hold"""
 LONGEST_CHUNK = 255
+LONGEST_PADDING = 3
+"""the most tokens of padding that a sequence has"""
 
 
 cache_property = functools.partial(family_property, C.CACHE, on=SOME_TOKENS)
@@ -154,6 +161,33 @@ def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
     assert_kept(context, "W_k", "W_v")
 
 
+@family_property(
+    C.CACHE,
+    C.PADDING,
+    C.ANY_KEYS,
+    C.TOKENS,
+    on=compose(at_least(tokens=6, batch=2), with_values(mask_form=MaskForm.NONE)),
+    after=(one_token_at_a_time_gives_the_same_output, padding_is_invisible),
+    limit=3,
+    hint="the mask is of all keys so far: which of them are padding?",
+)
+def padded_prompts_are_continued_as_each_alone(context: LiveContext) -> None:
+    """With padding in front and a cache, each sequence gives the same outputs as alone."""
+    tokens = context.case.tokens
+    padding = [
+        number * LONGEST_PADDING // (context.case.batch - 1) for number in range(context.case.batch)
+    ]
+    x, mask = _shift(context, padding)
+    for lengths in ((tokens - 2, 1, 1), (tokens - 3, 3), (4, *(1,) * (tokens - 4))):
+        output = _decode_padded(context, x, mask, lengths)
+        for number, count in enumerate(padding):
+            got, alone = output[number, count:], context.output[number, : tokens - count]
+            limit = context.tolerance[number, : tokens - count]
+            calls = ", ".join(map(str, lengths))
+            what = f"output of a sequence behind {count} of padding, in calls with {calls} tokens"
+            context.assert_unchanged(got, alone, limit + limit, what)
+
+
 def assert_kept(context: LiveContext, *names: str) -> None:
     """Raise Violation if the outputs of these layers for earlier tokens are computed again."""
     # Of tokens half as large they make the same, with weights twice as large.
@@ -257,3 +291,23 @@ def _recognise(
 def _is_right(context: LiveContext, output: Tensor) -> bool:
     off = (output - context.expected.outputs[0]).abs()
     return bool((off <= context.tolerance.float32).all())
+
+
+def _shift(context: LiveContext, padding: list[int]) -> tuple[Tensor, Tensor]:
+    """Return the sequences with this much padding in front, cut to equal lengths, and the mask."""
+    drawn = draw_normal(context.case, "x2", *context.x.shape)
+    x = round_to_dtype(drawn, context.case)
+    mask = torch.ones(context.case.batch, 1, 1, context.case.tokens, dtype=torch.bool)
+    for number, count in enumerate(padding):
+        x[number, count:] = context.x[number, : context.case.tokens - count]
+        mask[number, ..., :count] = False
+    return x, mask
+
+
+def _decode_padded(context: LiveContext, x: Tensor, mask: Tensor, lengths: Lengths) -> Tensor:
+    """Return the outputs for padded sequences that come in chunks of these lengths."""
+    chunks, end = list[Chunk](), 0
+    for number, part in enumerate(x.split(list(lengths), dim=1)):
+        end += part.shape[1]
+        chunks.append(Chunk(part, number - 1 if number else None, mask=mask[..., :end]))
+    return torch.cat(decode(context, chunks), dim=1)

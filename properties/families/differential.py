@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.tolerance import Tolerance
-from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.assertions import (
+    assert_each_head_has_its_own,
     assert_only_bias_left,
-    assert_other_columns_unchanged,
 )
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.initialisation import read_first_initial_weights
@@ -152,16 +151,7 @@ def maps_that_change_places_change_the_sign(context: CaseContext) -> None:
 )
 def each_head_has_a_lambda_of_its_own(context: CaseContext) -> None:
     """Changing the lambda of one head changes the output of this head, and of no other."""
-    d, identity = context.case.head_dim, make_identity_projection(context)
-    base = replace_parameters(context, **identity)
-    before = context.run(parameters=base)[0]
-    for head in {0, context.case.heads - 1}:
-        lambdas = _get_lambdas(context).clone()
-        lambdas[head] += 2
-        lambdas = round_to_dtype(lambdas, context.case)
-        changed = replace_parameters(context, **identity, lambdas=lambdas)
-        own = slice(head * d, (head + 1) * d)
-        assert_other_columns_unchanged(context, changed, before, own, f"head {head}")
+    assert_each_head_has_its_own(context, "lambdas")
 
 
 @initialisation(

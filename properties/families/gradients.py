@@ -136,10 +136,15 @@ def the_same_backward_gives_the_same_gradients(context: LiveContext) -> None:
     context.adapter.set(context.parameters)
     one, other = (context.adapter.vjp(context.x, context.cotangent, context.mask) for _ in range(2))
     for name, first in one.items():
-        again = other.get(name)
-        if first is not None and (again is None or not torch.equal(first, again)):
-            where = f"gradient of {context.contract.describe_parameter(name)}"
-            raise Violation(ViolationKind.VALUE, "exactly the same again", "other numbers", where)
+        if first is not None:
+            assert_same_again(first, other.get(name), context.contract.describe_parameter(name))
+
+
+def assert_same_again(first: Tensor | None, again: Tensor | None, name: str) -> None:
+    """Raise Violation unless two gradients are exactly the same."""
+    if first is None or again is None or not torch.equal(first, again):
+        where = f"gradient of {name}"
+        raise Violation(ViolationKind.VALUE, "exactly the same again", "other numbers", where)
 
 
 @family_property(

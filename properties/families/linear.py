@@ -12,7 +12,7 @@ import functools
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_right_with
+from headcheck.properties.families.assertions import assert_fewer_numbers, assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
     project_output,
@@ -26,7 +26,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Chunk
 from headcheck.properties.terms.case import InputContent, MaskForm
-from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import recurrent_attention
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -107,10 +107,7 @@ memory_property = functools.partial(
 def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
     """With many tokens, it never holds as many numbers as there are pairs of tokens."""
     held = context.call_module(options=CallOptions(counted=True)).held
-    if held >= TOKENS**2:
-        got, what = f"{held}", f"{TOKENS} tokens in one call"
-        expected, reason = f"fewer than {TOKENS**2} numbers", Reason.TOO_MANY_NUMBERS
-        raise Violation(ViolationKind.VALUE, expected, got, what, reason=reason)
+    assert_fewer_numbers(held, TOKENS**2, f"{TOKENS} tokens in one call")
 
 
 @memory_property(C.CACHE, hint="which sums are enough to continue after any tokens?")

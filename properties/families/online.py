@@ -15,6 +15,7 @@ from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.families.assertions import assert_fewer_numbers
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
 from headcheck.properties.families.gradients import (
@@ -27,7 +28,6 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.case import InputContent
-from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 value_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale_property = PropertyFamily(PropertyGroup.SCALE, FORM)
@@ -131,13 +131,8 @@ def it_never_holds_all_scores(context: LiveContext) -> None:
     """With many keys in small blocks, it never holds as many numbers as there are scores."""
     others = make_other_tokens(context.case, context.contract, MANY_KEYS)
     held = context.adapter.forward_apart(context.x, others, CallOptions(counted=True)).held
-    scores = context.case.tokens * MANY_KEYS
-    if held >= scores:
-        what = (
-            f"{context.case.tokens} queries and {MANY_KEYS} keys in blocks of {context.case.block}"
-        )
-        expected, reason = f"fewer than {scores} numbers", Reason.TOO_MANY_NUMBERS
-        raise Violation(ViolationKind.VALUE, expected, f"{held}", what, reason=reason)
+    sizes = f"{context.case.tokens} queries and {MANY_KEYS} keys in blocks of {context.case.block}"
+    assert_fewer_numbers(held, context.case.tokens * MANY_KEYS, sizes)
 
 
 def _attend(context: CaseContext, x: Tensor, others: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -14,15 +14,14 @@ from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.assertions import (
+    assert_each_head_has_its_own,
     assert_only_bias_left,
-    assert_other_columns_unchanged,
     assert_right_with,
 )
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import assert_gradients_right_with
 from headcheck.properties.families.parameter_transforms import (
     give_equal_values,
-    make_identity_projection,
     pass_first_number_on,
     project_output,
     replace_parameters,
@@ -152,15 +151,7 @@ def a_constant_added_to_scores_and_sinks_cancels(context: CaseContext) -> None:
 )
 def each_head_has_a_sink_of_its_own(context: CaseContext) -> None:
     """Changing the sink of one head changes the output of this head, and of no other."""
-    d, identity = context.case.head_dim, make_identity_projection(context)
-    base = replace_parameters(context, **identity)
-    before = context.run(parameters=base)[0]
-    for head in {0, context.case.heads - 1}:
-        sinks = _get_sinks(context).clone()
-        sinks[head] += 2
-        changed = replace_parameters(context, **identity, sinks=sinks)
-        own = slice(head * d, (head + 1) * d)
-        assert_other_columns_unchanged(context, changed, before, own, f"head {head}")
+    assert_each_head_has_its_own(context, "sinks")
 
 
 @gradients(

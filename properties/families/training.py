@@ -51,6 +51,13 @@ from headcheck.properties.violations.violation import Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability
 TRAINING_HINT = "calls and gradients also follow the equation in training"
+LEARNING = (
+    it_equals_the_equation,
+    the_weights_are_registered_and_trainable,
+    the_gradients_of_the_weights_are_right,
+    training_drops_again_after_an_evaluation,
+    dropout_acts_on_the_attention_weights,
+)
 TRAINED = (C.TOKENS, C.PROJECTED, C.MODULE, C.INITIALISED, C.WIDTHS)
 
 
@@ -168,13 +175,7 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
 
 
 @training_property(
-    after=(
-        it_equals_the_equation,
-        the_weights_are_registered_and_trainable,
-        the_gradients_of_the_weights_are_right,
-        training_drops_again_after_an_evaluation,
-        dropout_acts_on_the_attention_weights,
-    ),
+    after=LEARNING,
     hint=CUT_HINT,
     usual=1,
 )
@@ -204,13 +205,7 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
 
 
 @training_property(
-    after=(
-        it_equals_the_equation,
-        the_weights_are_registered_and_trainable,
-        the_gradients_of_the_weights_are_right,
-        training_drops_again_after_an_evaluation,
-        dropout_acts_on_the_attention_weights,
-    ),
+    after=LEARNING,
     hint="only a step changes weights, and only by their gradients",
     usual=1,
 )
