@@ -2,12 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.browser.conftest import OpenedPage, Reader
+from tests.browser.conftest import OpenedPage, Reader
 
 PAGES = ("index", "split", "mask", "right", "broken", "hostile", "whole")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -16,7 +15,7 @@ MOST = 200 << 10
 """bytes of a screenshot for the documents"""
 
 
-def violations(shown: "OpenedPage") -> list[str]:
+def violations(shown: OpenedPage) -> list[str]:
     """What axe-core finds, a line each."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="there is no axe")
     found = axe.Axe().run(shown.page, options=RULES).response["violations"]
@@ -29,7 +28,7 @@ def violations(shown: "OpenedPage") -> list[str]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_opens_from_disk_without_requests(
-    reader: "Reader", pages: dict[str, Path], name: str
+    reader: Reader, pages: dict[str, Path], name: str
 ) -> None:
     shown = reader.open(pages[name])
     assert shown.page.locator("h1").count() >= (0 if name == "whole" else 1)
@@ -41,7 +40,7 @@ def test_page_opens_from_disk_without_requests(
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_has_no_accessibility_violations(
-    reader: "Reader", pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
+    reader: Reader, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
     shown = reader.open(pages[name])
     shown.page.emulate_media(color_scheme=scheme)
@@ -50,7 +49,7 @@ def test_page_has_no_accessibility_violations(
 
 @pytest.mark.parametrize("name", ["split", "broken", "whole"])
 def test_printed_page_has_no_accessibility_violations(
-    reader: "Reader", pages: dict[str, Path], name: str
+    reader: Reader, pages: dict[str, Path], name: str
 ) -> None:
     shown = reader.open(pages[name])
     shown.page.emulate_media(media="print", color_scheme="dark")
@@ -59,7 +58,7 @@ def test_printed_page_has_no_accessibility_violations(
     assert ground == "rgb(255, 255, 255)"
 
 
-def test_on_paper_every_group_is_open(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_on_paper_every_group_is_open(reader: Reader, pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     kept = page.get_by_text("The device of the input", exact=False).or_(
         page.get_by_text("The output is on the device of the input.")
@@ -71,14 +70,14 @@ def test_on_paper_every_group_is_open(reader: "Reader", pages: dict[str, Path]) 
 
 @pytest.mark.parametrize("name", ["split", "hostile", "index", "broken"])
 def test_a_narrow_window_scrolls_in_one_direction(
-    reader: "Reader", pages: dict[str, Path], name: str
+    reader: Reader, pages: dict[str, Path], name: str
 ) -> None:
     page = reader.open(pages[name]).page
     page.set_viewport_size({"width": 320, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-def test_pictures_have_accessible_names(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_pictures_have_accessible_names(reader: Reader, pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     page.evaluate(UNFOLD)
     for name in (
@@ -94,7 +93,7 @@ def test_pictures_have_accessible_names(reader: "Reader", pages: dict[str, Path]
         assert box is not None and box["width"] > 80 and box["height"] > 80
 
 
-def test_faulty_line_is_visible_and_accessible(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_faulty_line_is_visible_and_accessible(reader: Reader, pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     [marked] = page.locator(".code mark").all()
     assert marked.inner_text().strip() == "queries = self.W_query(x).view(B, nh, T, hs)"
@@ -103,7 +102,7 @@ def test_faulty_line_is_visible_and_accessible(reader: "Reader", pages: dict[str
     assert "never closed" in reader.open(pages["broken"]).page.locator(".code .why").inner_text()
 
 
-def test_everything_is_reachable_by_keyboard(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_everything_is_reachable_by_keyboard(reader: Reader, pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     focused = "document.activeElement.closest('summary, a, [tabindex]')?.textContent.trim() ?? ''"
     reached = []
@@ -125,7 +124,7 @@ def test_everything_is_reachable_by_keyboard(reader: "Reader", pages: dict[str, 
     assert group.get_attribute("open") is None
 
 
-def test_focus_is_visible(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_focus_is_visible(reader: Reader, pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     page.keyboard.press("Tab")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
@@ -134,7 +133,7 @@ def test_focus_is_visible(reader: "Reader", pages: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize(("width", "beside"), [(1280, True), (390, False)])
 def test_code_is_beside_what_is_said_of_it_on_a_wide_page(
-    reader: "Reader", pages: dict[str, Path], width: int, beside: bool
+    reader: Reader, pages: dict[str, Path], width: int, beside: bool
 ) -> None:
     page = reader.open(pages["split"]).page
     page.set_viewport_size({"width": width, "height": 844})
@@ -145,9 +144,7 @@ def test_code_is_beside_what_is_said_of_it_on_a_wide_page(
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_score_and_links_stay_in_sight(
-    reader: "Reader", pages: dict[str, Path], width: int
-) -> None:
+def test_score_and_links_stay_in_sight(reader: Reader, pages: dict[str, Path], width: int) -> None:
     page = reader.open(pages["split"]).page
     page.set_viewport_size({"width": width, "height": 844})
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight / 2)")
@@ -158,7 +155,7 @@ def test_score_and_links_stay_in_sight(
 
 
 def test_a_line_of_prose_has_some_seventy_characters(
-    reader: "Reader", pages: dict[str, Path]
+    reader: Reader, pages: dict[str, Path]
 ) -> None:
     page = reader.open(pages["mask"]).page
     page.set_viewport_size({"width": 1000, "height": 900})
@@ -168,7 +165,7 @@ def test_a_line_of_prose_has_some_seventy_characters(
     assert 60 <= 16 * 60 / round(box["height"] / 25.6) <= 85
 
 
-def test_hostile_names_have_no_effect(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_hostile_names_have_no_effect(reader: Reader, pages: dict[str, Path]) -> None:
     shown = reader.open(pages["hostile"])
     assert shown.page.locator("script, body img").count() == 0
     assert shown.errors == []
@@ -190,7 +187,7 @@ def test_a_page_is_small(pages: dict[str, Path]) -> None:
     ],
 )
 def test_screenshots_for_the_docs(
-    reader: "Reader",
+    reader: Reader,
     pages: dict[str, Path],
     tmp_path: Path,
     name: str,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -16,17 +16,15 @@ from headcheck.grader.reading.submission import Submission, SubmissionNotFound, 
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 from headcheck.grader.sandbox.limits import Limits
 from tests.commands import RIGHT
+from tests.grader.conftest import SandboxDriver
 from tests.notebooks import read_notebook, write_notebook
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
 
 SLUG = "simplified_attention"
 GradeFile = Callable[..., SubmissionRecord]
 
 
 @pytest.fixture
-def grade_notebook(sandbox: "SandboxDriver", tmp_path: Path) -> GradeFile:
+def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeFile:
     """Grades one file with this content on an exercise that is quickly judged."""
 
     def grade_file(
@@ -78,7 +76,7 @@ def test_a_folder_without_submissions_says_so(tmp_path: Path) -> None:
 
 
 def test_files_of_other_kinds_in_a_folder_have_a_record(
-    sandbox: "SandboxDriver", tmp_path: Path
+    sandbox: SandboxDriver, tmp_path: Path
 ) -> None:
     for name in ("ada/hw.ipynb.txt", "bob/hw.py", "bob/report.pdf", "eve.pdf", "requirements.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -157,7 +155,7 @@ def strange(tmp_path: Path) -> Callable[[str], Path]:
     ],
 )
 def test_special_file_is_not_opened(
-    sandbox: "SandboxDriver", strange: Callable[[str], Path], kind: str, message: str
+    sandbox: SandboxDriver, strange: Callable[[str], Path], kind: str, message: str
 ) -> None:
     [handed_in] = find_submissions([str(strange(kind))])
     [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=BY_SLUG[SLUG]))
@@ -174,7 +172,7 @@ def test_a_folder_with_the_name_of_a_notebook_is_a_folder(strange: Callable[[str
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_says_so(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_says_so(sandbox: SandboxDriver, tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
     path.touch(mode=0)
     [record] = grade_file_or_raise(sandbox.server, find_submissions([str(path)])[0], Settings())

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -33,9 +32,7 @@ from headcheck.grader.sandbox.timing import OutOfPatience
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.commands import RIGHT
 from tests.crowd import alone_with, crowd
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has schedstat")
 SLUG = "simplified_attention"
@@ -76,7 +73,7 @@ def _give_up(self: timing.ChildTimer) -> float:
 
 
 def test_what_gets_no_processor_is_not_judged(
-    sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: SandboxDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ada.py"
     path.write_text(RIGHT)
@@ -94,7 +91,7 @@ def test_what_gets_no_processor_is_not_judged(
     assert "not judged: the machine was busy" in " ".join(text.render(report).split())
 
 
-def test_a_process_that_is_killed_each_time_is_no_verdict(sandbox: "SandboxDriver") -> None:
+def test_a_process_that_is_killed_each_time_is_no_verdict(sandbox: SandboxDriver) -> None:
     session, _ = sandbox.open_with_body("return x")
 
     def try_on() -> None:

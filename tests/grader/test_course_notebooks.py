@@ -1,14 +1,11 @@
 """Notebooks in the style of a course, graded: what is right in them, what is wrong, and why."""
 
 import textwrap
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.grader.report.records import SubmissionRecord
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook
+from tests.grader.conftest import GradeNotebook
 
 
 def troubles(record: SubmissionRecord) -> list[str]:
@@ -73,7 +70,7 @@ DATA = """
 """
 
 
-def test_heads_from_a_causal_attention_are_right(grade_notebook: "GradeNotebook") -> None:
+def test_heads_from_a_causal_attention_are_right(grade_notebook: GradeNotebook) -> None:
     records = grade_notebook(
         "# heads, one after the other",
         IMPORTS,
@@ -166,7 +163,7 @@ GLOBAL = """
 
 
 @pytest.mark.whole
-def test_three_ways_of_writing_one_attention(grade_notebook: "GradeNotebook") -> None:
+def test_three_ways_of_writing_one_attention(grade_notebook: GradeNotebook) -> None:
     records = grade_notebook(
         IMPORTS,
         "block_size = 1024\nn_embd = 768\nn_head = 12\nx = torch.randn(4, block_size, n_embd)",
@@ -230,7 +227,7 @@ EXCHANGED = """
 
 @pytest.mark.whole
 def test_exchanged_names_and_prints_cost_nothing_and_are_noted(
-    grade_notebook: "GradeNotebook",
+    grade_notebook: GradeNotebook,
 ) -> None:
     [record] = grade_notebook(IMPORTS + "\nimport numpy as np", EXCHANGED).values()
     assert_full_marks(record)
@@ -288,7 +285,7 @@ WALK = (
 
 @pytest.mark.whole
 def test_class_reading_a_notebook_variable_fails_and_names_it(
-    grade_notebook: "GradeNotebook",
+    grade_notebook: GradeNotebook,
 ) -> None:
     v1, v2, causal, wrapper = grade_notebook(*WALK).values()
     assert_full_marks(v1)
@@ -331,7 +328,7 @@ MASKED = """
 """
 
 
-def test_a_mask_and_two_results_are_right(grade_notebook: "GradeNotebook") -> None:
+def test_a_mask_and_two_results_are_right(grade_notebook: GradeNotebook) -> None:
     example = "mha = MultiHeadAttention()\noutput, weights = mha(torch.randn(2, 10, 512))\noutput"
     [record] = grade_notebook(IMPORTS + textwrap.dedent(MASKED) + example).values()
     assert record.exercise == "masked_multi_head"

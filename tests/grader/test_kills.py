@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,6 +26,7 @@ from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from tests.commands import RIGHT
+from tests.grader.conftest import SandboxDriver
 from tests.grader.kills import (
     KINDS,
     SLUG,
@@ -35,9 +36,6 @@ from tests.grader.kills import (
     parse_report,
     write_class,
 )
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 SEED = int(os.environ.get("HEADCHECK_KILLS", "0"))
@@ -141,7 +139,7 @@ def test_killed_process_costs_no_verdict_and_no_delay(
 
 
 def test_child_killed_during_diagnosis_costs_no_diagnosis(
-    sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: SandboxDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "alan.py"
     path.write_text(RIGHT.replace("dim=-1", "dim=0"))

@@ -1,7 +1,6 @@
 """What judges a file by the names of its classes."""
 
 import textwrap
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,14 +8,12 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.limits import Limits
+from tests.grader.conftest import GradeAll
 from tests.grader.grading.open_classes import HEAD, Grade
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll
 
 
 @pytest.fixture
-def grade(grade_all: "GradeAll") -> Grade:
+def grade(grade_all: GradeAll) -> Grade:
     """Grades a file; the records by the names that were judged."""
 
     def grade_source(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -31,9 +30,7 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.violations.violation import Status, SubmissionFailed
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText, SandboxDriver
+from tests.grader.conftest import GradeText, SandboxDriver
 
 EXERCISE = BY_SLUG["self_attention_v2"].at(Depth.USUAL)
 TARGET = Target(EXERCISE, EXERCISE.contract.name)
@@ -100,7 +97,7 @@ def test_the_loop_goes_on_from_the_best_result() -> None:
 
 
 def follow(
-    sandbox: "SandboxDriver", folder: Path, monkeypatch: pytest.MonkeyPatch, source: str
+    sandbox: SandboxDriver, folder: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> tuple[list[Event], list[Attempt]]:
     """The events of grading an answer, and the attempts that were made."""
     events: list[Event] = []
@@ -134,7 +131,7 @@ def list_judged(events: list[Event]) -> list[str]:
     ],
 )
 def test_each_property_is_announced_once_whatever_attempts_follow(
-    sandbox: "SandboxDriver",
+    sandbox: SandboxDriver,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -150,7 +147,7 @@ def test_each_property_is_announced_once_whatever_attempts_follow(
 
 
 def test_own_terms_are_another_target(
-    sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: SandboxDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned = "return attn_weights @ values"
     source = EXERCISE.solution.replace(returned, f"{returned}, attn_weights")
@@ -163,7 +160,7 @@ def test_own_terms_are_another_target(
 
 
 def test_a_class_that_cannot_be_loaded_keeps_the_lines_of_its_error(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     source = EXERCISE.solution.replace("SelfAttention_v2", "SelfAttentionV2")
     record = grade_text(source.replace('    """Scaled', '    size = unknown, lost\n    """Scaled'))

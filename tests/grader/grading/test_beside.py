@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +11,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.limits import Limits
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 Grade = Callable[..., dict[str, SubmissionRecord]]
 MAIN = """
@@ -26,7 +23,7 @@ ATTEND = "import torch\ndef attend(x):\n    return torch.softmax(x @ x.transpose
 
 
 @pytest.fixture
-def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+def grade(sandbox: SandboxDriver, tmp_path: Path) -> Grade:
     """Gives the records of what a path stands for, by file name."""
 
     def grade_files(
@@ -190,7 +187,7 @@ class SelfAttention_v2(Base):
 """
 
 
-def grade_shared(sandbox: "SandboxDriver", *paths: Path) -> dict[str, SubmissionRecord]:
+def grade_shared(sandbox: SandboxDriver, *paths: Path) -> dict[str, SubmissionRecord]:
     """The records of `grade` with these paths, by the stems of the files."""
     found = find_submissions([str(path) for path in paths], shared=True)
     listed = [grade_file_or_raise(sandbox.server, each, COPIED)[0] for each in found]
@@ -199,7 +196,7 @@ def grade_shared(sandbox: "SandboxDriver", *paths: Path) -> dict[str, Submission
 
 @pytest.mark.parametrize("layout", ["alone", "folder", "sections"])
 def test_a_classmate_s_answer_is_not_imported(
-    layout: str, sandbox: "SandboxDriver", tmp_path: Path
+    layout: str, sandbox: SandboxDriver, tmp_path: Path
 ) -> None:
     home = tmp_path / "section" if layout == "sections" else tmp_path
     home.mkdir(exist_ok=True)
@@ -216,7 +213,7 @@ def test_a_classmate_s_answer_is_not_imported(
         assert records["alice"].status == "passed"
 
 
-def test_a_helper_beside_is_used_and_noted(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_a_helper_beside_is_used_and_noted(sandbox: SandboxDriver, tmp_path: Path) -> None:
     (tmp_path / "helpers.py").write_text("ROOT = 0.5\n")
     answer = CLASSMATE.replace("** 0.5", "** ROOT").replace(
         "import torch\n", "import torch\nfrom helpers import ROOT\n", 1
@@ -228,7 +225,7 @@ def test_a_helper_beside_is_used_and_noted(sandbox: "SandboxDriver", tmp_path: P
 
 
 def test_one_s_own_work_may_import_all_that_lies_beside_it(
-    sandbox: "SandboxDriver", tmp_path: Path
+    sandbox: SandboxDriver, tmp_path: Path
 ) -> None:
     (tmp_path / "alice.py").write_text(CLASSMATE)
     (tmp_path / "mine.py").write_text(COPYIST)

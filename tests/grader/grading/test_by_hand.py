@@ -1,15 +1,12 @@
 """Where attention is to be written by hand, torch's own is out of reach; elsewhere it is not."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.settings import Settings
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 EXERCISE = BY_SLUG["scaled_dot_product"]
 HEAD = "import torch\nimport torch.nn.functional as F\n\n"
@@ -33,7 +30,7 @@ MODULE = (
     ("body", "name"),
     [(FUSED, "scaled_dot_product_attention"), (MODULE, "multi_head_attention_forward")],
 )
-def test_torch_attention_can_be_disabled(grade_text: "GradeText", body: str, name: str) -> None:
+def test_torch_attention_can_be_disabled(grade_text: GradeText, body: str, name: str) -> None:
     allowed = grade_text(HEAD + ASKED + body, Settings(exercise=EXERCISE))
     assert allowed.status == "passed"
     refused = grade_text(HEAD + ASKED + body, Settings(exercise=EXERCISE, by_hand=True))
@@ -42,12 +39,12 @@ def test_torch_attention_can_be_disabled(grade_text: "GradeText", body: str, nam
     assert f"torch's own `{name}` was called: here attention is written by hand" in told
 
 
-def test_handwritten_attention_is_graded_as_usual(grade_text: "GradeText") -> None:
+def test_handwritten_attention_is_graded_as_usual(grade_text: GradeText) -> None:
     settings = Settings(exercise=EXERCISE, by_hand=True)
     assert grade_text(EXERCISE.solution, settings).status == "passed"
 
 
-def test_exercise_can_require_handwritten_attention(grade_text: "GradeText") -> None:
+def test_exercise_can_require_handwritten_attention(grade_text: GradeText) -> None:
     strict = Settings(exercise=replace(EXERCISE, by_hand=True))
     assert grade_text(HEAD + ASKED + FUSED, strict).status == "crashed"
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from markupsafe import escape
@@ -41,11 +40,9 @@ from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistak
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, Violation, ViolationKind
+from tests.grader.conftest import GradeText
 from tests.grader.grading.open_classes import HEAD, STRANGE
 from tests.grader.report.records import count_rows
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
@@ -177,7 +174,7 @@ def test_a_fault_of_ours_costs_no_grade(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_fault_of_ours_is_a_note_beside_the_grade(
-    grade_text: "GradeText", monkeypatch: pytest.MonkeyPatch
+    grade_text: GradeText, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(consequences, "find_consequences")
     record = grade_text(change_solution(ONE["no_mask"]), FOR_IT)
@@ -269,7 +266,7 @@ LEFT = {
 
 
 @pytest.mark.sampled("answer", TAGGED, TAGGED[::SAMPLE])
-def test_one_cause_is_one_message(grade_text: "GradeText", answer: str) -> None:
+def test_one_cause_is_one_message(grade_text: GradeText, answer: str) -> None:
     slug, name = answer.split("/")
     record = grade_text(find_answer(BY_SLUG[slug], name).source, Settings(BY_SLUG[slug]))
     shown = render(record)
@@ -331,7 +328,7 @@ def change_solution(*edits: tuple[str, str]) -> str:
 
 
 @pytest.mark.sampled(("mistake", "claim"), ALL_PAIRS, PAIRS[5::5])
-def test_a_second_fault_stays_visible(grade_text: "GradeText", mistake: str, claim: str) -> None:
+def test_a_second_fault_stays_visible(grade_text: GradeText, mistake: str, claim: str) -> None:
     source = change_solution(ANOTHER[claim], ONE[mistake])
     record = grade_text(source, FOR_IT)
     named, *others = record.diagnosis
@@ -354,13 +351,13 @@ def test_a_second_fault_stays_visible(grade_text: "GradeText", mistake: str, cla
 
 
 @pytest.mark.whole
-def test_a_class_in_its_own_terms_is_modelled_too(grade_text: "GradeText") -> None:
+def test_a_class_in_its_own_terms_is_modelled_too(grade_text: GradeText) -> None:
     record = grade_text(HEAD + STRANGE.replace(" / q.shape[-1] ** 0.5", ""))
     assert [each.name for each in record.diagnosis] == ["no_scale"]
     assert list_failed(record) and not list_left(record)
 
 
-def test_two_outputs_have_a_pipeline_each(grade_text: "GradeText") -> None:
+def test_two_outputs_have_a_pipeline_each(grade_text: GradeText) -> None:
     exercise = BY_SLUG["causal_weights"]
     record = grade_text(
         find_answer(exercise, "row_sums_without_keepdim").source, Settings(exercise)
@@ -368,7 +365,7 @@ def test_two_outputs_have_a_pipeline_each(grade_text: "GradeText") -> None:
     assert record.diagnosis and list_failed(record) and not list_left(record)
 
 
-def test_beside_a_named_mistake_there_is_no_other_hint(grade_text: "GradeText") -> None:
+def test_beside_a_named_mistake_there_is_no_other_hint(grade_text: GradeText) -> None:
     record = grade_text(change_solution(ONE["no_mask"]), FOR_IT)
     following = [p for p in list_failed(record) if p.follows]
     assert following
@@ -376,7 +373,7 @@ def test_beside_a_named_mistake_there_is_no_other_hint(grade_text: "GradeText") 
     assert record.diagnosis[0].example is not None
 
 
-def test_a_mistake_leaves_no_guess_about_a_variable(grade_text: "GradeText") -> None:
+def test_a_mistake_leaves_no_guess_about_a_variable(grade_text: GradeText) -> None:
     source = change_solution((" / self.head_dim**0.5", " * FACTOR / FACTOR"))
     record = grade_text(f"{source}\nFACTOR = 4.0\n", FOR_IT)
     assert [each.name for each in record.diagnosis] == ["no_scale"]
@@ -384,7 +381,7 @@ def test_a_mistake_leaves_no_guess_about_a_variable(grade_text: "GradeText") -> 
     assert not any("reads the module variable" in p.message for p in record.properties)
 
 
-def test_a_page_folds_what_follows(grade_text: "GradeText") -> None:
+def test_a_page_folds_what_follows(grade_text: GradeText) -> None:
     record = grade_text(change_solution(ONE["no_mask"]), FOR_IT)
     following = [p for p in list_failed(record) if p.follows]
     example = next(p.claim for p in following if p.evidence)

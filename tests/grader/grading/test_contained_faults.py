@@ -1,7 +1,7 @@
 """Where headcheck itself fails, that costs a shortcut or an explanation, and never a verdict."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,7 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.signatures.signature import Signature
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll
+from tests.grader.conftest import GradeAll
 
 EXERCISE = BY_SLUG["causal_attention"]
 ASKED = Settings(exercise=EXERCISE)
@@ -54,7 +52,7 @@ def fail(*given: object, **named: object) -> Any:
 
 @pytest.mark.sampled("stage", STAGES, list(STAGES)[::3])
 def test_a_stage_of_explaining_costs_what_it_adds(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
     whole: SubmissionRecord,
@@ -67,7 +65,7 @@ def test_a_stage_of_explaining_costs_what_it_adds(
 
 
 def test_a_search_that_fails_leaves_the_first_case(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     whole: SubmissionRecord,
@@ -84,7 +82,7 @@ RECORDING = [(Recorder, "record_property"), (transcript, "find_first_failure")]
 
 @pytest.mark.sampled("where", RECORDING, RECORDING[:1])
 def test_what_cannot_be_recorded_is_checked_live(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
     monkeypatch: pytest.MonkeyPatch,
     where: tuple[object, str],
     whole: SubmissionRecord,
@@ -113,7 +111,7 @@ def test_a_property_that_fails_costs_no_other_its_recording(
 
 
 def test_a_replay_that_fails_leaves_every_case_open(
-    grade_all: "GradeAll", monkeypatch: pytest.MonkeyPatch, whole: SubmissionRecord
+    grade_all: GradeAll, monkeypatch: pytest.MonkeyPatch, whole: SubmissionRecord
 ) -> None:
     monkeypatch.setattr(replay.AnswerReplay, "get_context", fail)
     [record] = grade_all(WRONG, ASKED)
@@ -121,7 +119,7 @@ def test_a_replay_that_fails_leaves_every_case_open(
 
 
 def test_a_class_that_we_fail_at_costs_no_other_its_verdict(
-    grade_all: "GradeAll", monkeypatch: pytest.MonkeyPatch
+    grade_all: GradeAll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = EXERCISE.contract.name
     source = EXERCISE.solution.replace(named, "First")
@@ -166,7 +164,7 @@ class Layer(nn.Module):
 
 @pytest.mark.whole
 def test_the_layers_of_a_block_are_not_mixed_with_those_of_its_attention(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
 ) -> None:
     records = grade_all(BLOCK)
     assert [note for record in records for note in record.notes if note.kind == "fault"] == []

@@ -1,15 +1,11 @@
 """A mistake of one cause costs the same at both depths, and is told by the same check."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.settings import Settings
 from headcheck.properties.terms.depth import Depth
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 
 def fix_dtype(slug: str) -> str:
@@ -27,7 +23,7 @@ def fix_dtype(slug: str) -> str:
 
 @pytest.mark.parametrize("slug", ["alibi", "multi_head_attention"])
 def test_what_stops_in_bfloat16_loses_the_same_at_both_depths(
-    grade_text: "GradeText", slug: str
+    grade_text: GradeText, slug: str
 ) -> None:
     answer, told = fix_dtype(slug), []
     for depth in Depth:

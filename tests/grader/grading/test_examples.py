@@ -1,7 +1,6 @@
 """Smallest cases are searched for what is shown; for what is folded, if that is asked for."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -17,9 +16,7 @@ from headcheck.grader.report.render.view import make_view
 from headcheck.grader.ui.options import examples_option
 from headcheck.properties.check import Searched
 from headcheck.properties.property import Verdict
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 Grade = Callable[..., SubmissionRecord]
 SLUG = "causal_attention"
@@ -34,7 +31,7 @@ SAMPLE = (
 
 
 @pytest.fixture
-def grade(grade_text: "GradeText") -> Grade:
+def grade(grade_text: GradeText) -> Grade:
     """Grades the source of an answer to an exercise."""
 
     def grade_answer(slug: str, source: str, *, all_examples: bool = False) -> SubmissionRecord:

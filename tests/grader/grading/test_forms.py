@@ -1,7 +1,5 @@
 """Classes by somebody who had not seen the code, judged end to end as their labels say."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.grader.grading.grade import grade_file_or_raise
@@ -9,9 +7,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from tests.forms.bank import Form, list_forms
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 UNDECIDED = {
     "023": "each head projects a slice of the input of its own: no canonical weights say so",
@@ -36,7 +32,7 @@ def name(form: Form) -> str:
     return form.file.removesuffix(".py")
 
 
-def judge_file(sandbox: "SandboxDriver", form: Form) -> tuple[SubmissionRecord, list[str | None]]:
+def judge_file(sandbox: SandboxDriver, form: Form) -> tuple[SubmissionRecord, list[str | None]]:
     """The record of the class, and the names of what else is accused in its file."""
     [handed_in] = find_submissions([str(form.path)])
     records = grade_file_or_raise(sandbox.server, handed_in, Settings())
@@ -58,7 +54,7 @@ def test_at_least_ninety_seven_in_a_hundred_are_judged_as_labelled() -> None:
 
 
 @pytest.mark.sampled("form", DECIDED, SAMPLE, ids=name)
-def test_it_is_judged_as_labelled(sandbox: "SandboxDriver", form: Form) -> None:
+def test_it_is_judged_as_labelled(sandbox: SandboxDriver, form: Form) -> None:
     record, accused = judge_file(sandbox, form)
     if form.label == "right":
         assert accused == [], "what it uses is judged by an exercise that it does not answer"
@@ -72,7 +68,7 @@ def test_it_is_judged_as_labelled(sandbox: "SandboxDriver", form: Form) -> None:
 
 @pytest.mark.sampled("number", UNDECIDED, ["023"], ids=str)
 def test_what_cannot_be_told_is_not_accused_for_its_form(
-    sandbox: "SandboxDriver", number: str
+    sandbox: SandboxDriver, number: str
 ) -> None:
     record, _ = judge_file(sandbox, next(form for form in FORMS if form.number == number))
     accused = bool(record.properties) and record.status != "passed"

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,9 +26,7 @@ from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import Note, Status
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook, GradeText, SandboxDriver
+from tests.grader.conftest import GradeNotebook, GradeText, SandboxDriver
 
 
 def troubles(record: SubmissionRecord) -> list[str]:
@@ -76,7 +73,7 @@ SIMPLE = "import torch\ndef simplified_attention(x):\n    {body}"
          "resized"],
 )  # fmt: skip
 def test_wrong_result_has_a_specific_message(
-    grade_notebook: "GradeNotebook", body: str, told: str
+    grade_notebook: GradeNotebook, body: str, told: str
 ) -> None:
     [record] = grade_notebook(SIMPLE.format(body=body)).values()
     assert record.status in ("failed", "crashed")
@@ -88,7 +85,7 @@ def test_wrong_result_has_a_specific_message(
 
 
 def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(
-    grade_notebook: "GradeNotebook",
+    grade_notebook: GradeNotebook,
 ) -> None:
     source = SIMPLE.format(body="return (x @ x.T) @ x")
     [record] = grade_notebook(source).values()
@@ -103,7 +100,7 @@ def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(
     assert ran.stdout.startswith("tensor(")
 
 
-def test_unsupported_constructor_arguments_are_reported(grade_notebook: "GradeNotebook") -> None:
+def test_unsupported_constructor_arguments_are_reported(grade_notebook: GradeNotebook) -> None:
     odd = """
         from torch import nn
         class CausalAttention(nn.Module):
@@ -134,7 +131,7 @@ SOMETIMES = """
     ],
 )
 def test_lost_process_affects_no_other_property(
-    grade_notebook: "GradeNotebook", then: str, status: str, message: str
+    grade_notebook: GradeNotebook, then: str, status: str, message: str
 ) -> None:
     [record] = grade_notebook(SOMETIMES.format(then=then), limits=Limits(call_s=1)).values()
     long = {p.name: p for p in record.properties}["a_long_sequence_is_right_too"]
@@ -145,7 +142,7 @@ def test_lost_process_affects_no_other_property(
     assert record.properties[-1].status == "passed"
 
 
-def test_points_earned_before_the_timeout_are_kept(grade_notebook: "GradeNotebook") -> None:
+def test_points_earned_before_the_timeout_are_kept(grade_notebook: GradeNotebook) -> None:
     lost = SOMETIMES.format(then="time.sleep(60)")
     [record] = grade_notebook(lost, limits=Limits(total_s=9)).values()
     assert record.status == "timed_out" and record.error is None
@@ -159,7 +156,7 @@ def test_points_earned_before_the_timeout_are_kept(grade_notebook: "GradeNoteboo
 # ------------------------------------------------------------------------- determinism
 
 
-def records_of(sandbox: "SandboxDriver", path: Path) -> list[SubmissionRecord]:
+def records_of(sandbox: SandboxDriver, path: Path) -> list[SubmissionRecord]:
     [handed_in] = find_submissions([str(path)])
     return [
         replace(r, seconds=0) for r in grade_file_or_raise(sandbox.server, handed_in, Settings())
@@ -167,7 +164,7 @@ def records_of(sandbox: "SandboxDriver", path: Path) -> list[SubmissionRecord]:
 
 
 @pytest.mark.whole
-def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_records_are_deterministic(sandbox: SandboxDriver, tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
     wrong = SIMPLE.format(body="return torch.softmax(x @ x.T / 2, -1) @ x")
     linear = "def linear(x, weight, bias):\n    return x @ weight.T - bias"
@@ -200,7 +197,7 @@ def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> 
 
 
 def test_another_seed_sends_other_queries_and_gives_the_same_verdict(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     source = SIMPLE.format(body="return torch.softmax(x @ x.T, 0) @ x")
     cases: list[Sequence[str | None]] = []
@@ -235,7 +232,7 @@ CELLS = (
 )
 
 
-def test_two_mistakes_are_named_with_their_lines(grade_notebook: "GradeNotebook") -> None:
+def test_two_mistakes_are_named_with_their_lines(grade_notebook: GradeNotebook) -> None:
     [record] = grade_notebook(*CELLS).values()
     found = [(d.name, d.cell, d.line) for d in record.diagnosis]
     # The place of both has several lines; a code pattern finds that of one.

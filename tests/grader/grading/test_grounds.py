@@ -1,15 +1,12 @@
 """Each way in which a class without an exercise can fail, with a right and a wrong class."""
 
 import textwrap
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.properties.binding import grounds
 from headcheck.properties.binding.grounds import Ground
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll
+from tests.grader.conftest import GradeAll
 
 MADE = """\
 import torch
@@ -110,7 +107,7 @@ def test_every_ground_has_a_right_and_a_wrong_class() -> None:
 
 @pytest.mark.parametrize("ground", PAIRS, ids=lambda ground: ground.sentence[:30])
 def test_the_right_class_passes_and_the_wrong_one_says_its_ground(
-    grade_all: "GradeAll", ground: Ground
+    grade_all: GradeAll, ground: Ground
 ) -> None:
     right, wrong = PAIRS[ground]
     assert {record.status for record in grade_all(right)} == {"passed"}

@@ -1,11 +1,8 @@
 """Options without effect, heads in another order, and what one call leaves for the next."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 RIGHT = """\
 import torch
@@ -48,12 +45,12 @@ KEPT = """\
     ],
 )
 def test_what_changes_nothing_or_is_kept_is_a_mistake(
-    grade_text: "GradeText", old: str, new: str, said: str
+    grade_text: GradeText, old: str, new: str, said: str
 ) -> None:
     record = grade_text(RIGHT.replace(old, new))
     assert record.status == "failed"
     assert said in " ".join(each.sentence for each in record.diagnosis)
 
 
-def test_an_option_with_an_effect_is_none(grade_text: "GradeText") -> None:
+def test_an_option_with_an_effect_is_none(grade_text: GradeText) -> None:
     assert grade_text(RIGHT).status == "passed"

@@ -1,14 +1,10 @@
 """Attention in windows that a class cuts images into: judged on images of one window."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
 from headcheck.grader.sandbox.worker.given import lay_window
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll
+from tests.grader.conftest import GradeAll
 
 SOURCE = """\
 import torch
@@ -62,7 +58,7 @@ def test_a_window_is_a_square() -> None:
 
 @pytest.mark.parametrize(("scale", "status"), [("** 0.5", "passed"), ("", "failed")])
 def test_a_class_that_cuts_images_is_judged_by_one_window(
-    scale: str, status: str, grade_all: "GradeAll"
+    scale: str, status: str, grade_all: GradeAll
 ) -> None:
     [record] = grade_all(SOURCE.replace("** 0.5", scale))
     assert (record.name, record.status) == ("WindowAttention", status)

@@ -1,13 +1,9 @@
 """A class keeps keys and values if an option says so, and takes three inputs by two names."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeAll, GradeText
 from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll, GradeText
 
 KEEP = """
 if use_cache:
@@ -53,7 +49,7 @@ CROSS = make(
 )
 
 
-def test_a_cache_that_an_option_keeps_is_judged_and_said(grade_text: "GradeText") -> None:
+def test_a_cache_that_an_option_keeps_is_judged_and_said(grade_text: GradeText) -> None:
     record = grade_text(KEEPS)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     assert "cache" in {prop.group for prop in record.properties}
@@ -69,13 +65,13 @@ def test_a_cache_that_an_option_keeps_is_judged_and_said(grade_text: "GradeText"
         ("torch.cat([self.past[1], v], dim=2)", "torch.cat([v, self.past[1]], dim=2)"),
     ],
 )
-def test_a_mistake_of_a_kept_cache_fails(grade_text: "GradeText", right: str, wrong: str) -> None:
+def test_a_mistake_of_a_kept_cache_fails(grade_text: GradeText, right: str, wrong: str) -> None:
     record = grade_text(KEEPS.replace(right, wrong))
     failed = {p.group for p in record.properties if p.status not in ("passed", "not_tried")}
     assert "cache" in failed
 
 
-def test_what_an_answer_takes_beyond_its_exercise_is_judged_too(grade_all: "GradeAll") -> None:
+def test_what_an_answer_takes_beyond_its_exercise_is_judged_too(grade_all: GradeAll) -> None:
     [right] = grade_all(ANSWER)
     assert (right.exercise, right.status) == ("multi_head_attention", "passed")
     answer, beyond = grade_all(ANSWER.replace(".triu(1 + seen)", ".triu(1)"))
@@ -94,7 +90,7 @@ NAMELESS = make(
 )
 
 
-def test_a_cache_may_be_an_argument_of_any_name(grade_text: "GradeText") -> None:
+def test_a_cache_may_be_an_argument_of_any_name(grade_text: GradeText) -> None:
     right, wrong = (grade_text(each) for each in (NAMELESS, NAMELESS.replace("1 + seen", "1")))
     assert (right.status, wrong.status) == ("passed", "failed")
     assert "cache" in {prop.group for prop in right.properties}
@@ -130,7 +126,7 @@ def translate(layer, x, context):
 
 
 def test_what_the_users_of_a_class_set_to_none_is_so_before_every_call(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
 ) -> None:
     attention, layer, *others = grade_all(KEPT_CONTEXT)
     assert (attention.name, layer.name) == ("Cross", "Layer")
@@ -141,7 +137,7 @@ def test_what_the_users_of_a_class_set_to_none_is_so_before_every_call(
     assert kept.status != "passed"
 
 
-def test_a_class_whose_caller_sets_up_its_cache_is_not_accused(grade_text: "GradeText") -> None:
+def test_a_class_whose_caller_sets_up_its_cache_is_not_accused(grade_text: GradeText) -> None:
     """Nobody knows what such a method is given, and a call without it raises."""
     needing = KEEPS.replace("        self.past = None\n\n    def", "\n    def")
     needing = needing.replace("def forget(self)", "def set_up(self, n)")
@@ -150,7 +146,7 @@ def test_a_class_whose_caller_sets_up_its_cache_is_not_accused(grade_text: "Grad
     assert "calls need `past`, which another method sets" in str(record.error)
 
 
-def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: "GradeText") -> None:
+def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: GradeText) -> None:
     assert grade_text(CROSS).status == "passed"
     exchanged = CROSS.replace("(self.q, self.k, self.v)", "(self.q, self.v, self.k)").replace(
         "x, key, value)\n", "x, value, key)\n"
@@ -163,7 +159,7 @@ def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: "GradeText") ->
     [("cap * torch.tanh(s / cap)", "passed"), ("torch.tanh(s / cap)", "failed")],
 )
 def test_the_limit_of_scores_is_given_by_its_name(
-    grade_text: "GradeText", cap: str, status: str
+    grade_text: GradeText, cap: str, status: str
 ) -> None:
     """Once it was False, and every score was divided by zero."""
     source = make(

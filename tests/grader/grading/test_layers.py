@@ -1,7 +1,5 @@
 """Layers around attention are judged by what holds for every layer, and by nothing else."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.grader.grading.open_mode.observed_layers import ObservedLayer, observe_layer
@@ -13,10 +11,8 @@ from headcheck.properties.binding.model_calls import call_model
 from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.binding.ways import MAX_STEPS
 from tests.forms.bank import open_class
+from tests.grader.conftest import GradeAll
 from tests.properties.binding.strangers import CAUSAL, FUSED, THIRDS, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -229,7 +225,7 @@ def test_what_may_be_read_by_another_name_is_not_unread(use: str) -> None:
 # ------------------------------------------------------------------------------ whole records
 
 
-def test_a_layer_has_a_record_beside_its_attention(grade_all: "GradeAll") -> None:
+def test_a_layer_has_a_record_beside_its_attention(grade_all: GradeAll) -> None:
     source = HEAD + OWN + BLOCK.format(step="return x + self.mlp(x)")
     attention, block = grade_all(source)
     assert (attention.status, block.name) == ("passed", "Block")
@@ -243,7 +239,7 @@ def test_a_layer_has_a_record_beside_its_attention(grade_all: "GradeAll") -> Non
     )
 
 
-def test_a_layer_around_wrong_attention_is_not_judged(grade_all: "GradeAll") -> None:
+def test_a_layer_around_wrong_attention_is_not_judged(grade_all: GradeAll) -> None:
     wrong = OWN.replace("q.shape[-1] ** 0.5", "q.shape[-1]")
     [record] = grade_all(HEAD + wrong + BLOCK.format(step="return x + self.mlp(x)"))
     assert record.name == "Attention"
@@ -265,7 +261,7 @@ class Bent(nn.Module):
 
 @pytest.mark.parametrize(("named", "status"), [("other", "not_tried"), ("one", "failed")])
 def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_every_layer(
-    grade_all: "GradeAll", named: str, status: str
+    grade_all: GradeAll, named: str, status: str
 ) -> None:
     [record] = grade_all(HEAD + UNKNOWN.replace("OTHER", named))
     assert record.status == status
@@ -276,7 +272,7 @@ def test_attention_that_is_not_recognised_fails_if_it_breaks_what_holds_for_ever
 
 @pytest.mark.parametrize("sizes", [pytest.param("_", marks=pytest.mark.whole), "b, t, d = x.shape"])
 def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(
-    grade_all: "GradeAll", sizes: str
+    grade_all: GradeAll, sizes: str
 ) -> None:
     source = OF_TORCH.format(option="", step=ALL_SEE)
     source = source.replace("        hidden", f"        {sizes}\n        hidden")
@@ -287,7 +283,7 @@ def test_a_layer_that_says_which_axis_is_the_batch_is_judged_by_that(
 
 
 @pytest.mark.whole
-def test_what_projects_around_a_function_is_attention_and_no_layer(grade_all: "GradeAll") -> None:
+def test_what_projects_around_a_function_is_attention_and_no_layer(grade_all: GradeAll) -> None:
     core = """
 class Core(nn.Module):
     def forward(self, q, k, v):
@@ -307,7 +303,7 @@ class Core(nn.Module):
     assert records["Attention"].max_score > 10, "it is judged as attention"
 
 
-def test_an_attribute_that_is_read_in_place_of_another_is_told(grade_all: "GradeAll") -> None:
+def test_an_attribute_that_is_read_in_place_of_another_is_told(grade_all: GradeAll) -> None:
     block = BLOCK.format(step="return x + self.mlp(self.norm1(x))")
     place = grade_all(HEAD + OWN + block)[1].place
     lines = (HEAD + OWN + block).splitlines()

@@ -1,13 +1,9 @@
 """Linear attention is judged in its usual form, and by what holds for every layer in others."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 LINEAR = make(
     name="LinearAttention",
@@ -26,18 +22,18 @@ FEATURES = [
 
 
 @pytest.mark.sampled(("features", "status"), FEATURES, FEATURES[:2])
-def test_features_tell_what_is_judged(grade_text: "GradeText", features: str, status: str) -> None:
+def test_features_tell_what_is_judged(grade_text: GradeText, features: str, status: str) -> None:
     assert grade_text(LINEAR.replace("FEATURES", features)).status == status
 
 
-def test_a_number_added_to_the_sums_is_part_of_the_equation(grade_text: "GradeText") -> None:
+def test_a_number_added_to_the_sums_is_part_of_the_equation(grade_text: GradeText) -> None:
     assert grade_text(USUAL.replace("1e-6", "1e-5")).status == "passed"
     assert grade_text(USUAL.replace(" + 1e-6", "")).status == "passed"
     assert grade_text(USUAL.replace("+ 1e-6", "+ 1")).status == "failed"
 
 
 @pytest.mark.whole
-def test_sums_may_be_written_with_einsum(grade_text: "GradeText") -> None:
+def test_sums_may_be_written_with_einsum(grade_text: GradeText) -> None:
     source = USUAL.replace("LinearAttention", "LinAttn").replace(" + 1e-6", "")
     source = source.replace("(k.mT @ v)", "torch.einsum('bhtd,bhte->bhde', k, v)")
     assert grade_text(source).status == "passed"

@@ -1,15 +1,11 @@
 """Masks of layers and models hide their tokens, whatever form they have."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.grader.grading.open_mode.masked_layers import MASKED
+from tests.grader.conftest import GradeAll
 from tests.grader.grading.test_layers import HEAD, observe
 from tests.properties.binding.strangers import FUSED, SCORES, THIRDS, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -129,7 +125,7 @@ PADDED = "F.pad(mask, (0, latents.shape[1]), value=True)"
     ids=["right", "at the wrong end", "without an effect", "true where it hides", "of all keys"],
 )
 def test_a_mask_of_a_context_beside_the_tokens_of_queries(
-    old: str, new: str, statuses: list[str], grade_all: "GradeAll"
+    old: str, new: str, statuses: list[str], grade_all: GradeAll
 ) -> None:
     records = grade_all(HEAD + RESAMPLER.replace(old, new))
     assert [record.status for record in records] == statuses

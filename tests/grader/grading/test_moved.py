@@ -1,7 +1,5 @@
 """What does not move with a module is named in a confined process, too, with its line."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
@@ -12,10 +10,7 @@ from headcheck.properties.families.device import (
     it_moves_to_another_device,
     it_moves_to_another_dtype,
 )
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
-
+from tests.grader.conftest import GradeText
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 ADVICE = (
@@ -23,7 +18,7 @@ ADVICE = (
 )
 
 
-def moved(grade_text: "GradeText", answer: str) -> list[PropertyRecord]:
+def moved(grade_text: GradeText, answer: str) -> list[PropertyRecord]:
     """What is said of an answer of the bank about moving it."""
     record = grade_text(find_answer(EXERCISE, answer).source, Settings(exercise=EXERCISE))
     names = [it_moves_to_another_dtype.name, it_moves_to_another_device.name]
@@ -39,7 +34,7 @@ def moved(grade_text: "GradeText", answer: str) -> list[PropertyRecord]:
     ],
 )
 def test_unmoved_mask_fails_that_property(
-    grade_text: "GradeText", answer: str, status: str, name: str, line: int | None
+    grade_text: GradeText, answer: str, status: str, name: str, line: int | None
 ) -> None:
     dtype, device = moved(grade_text, answer)
     assert (dtype.status, dtype.message) == ("passed", "")
@@ -49,6 +44,6 @@ def test_unmoved_mask_fails_that_property(
 
 
 @pytest.mark.parametrize("answer", ["view_and_transpose", "residual_dropout"])
-def test_right_answer_moves(grade_text: "GradeText", answer: str) -> None:
+def test_right_answer_moves(grade_text: GradeText, answer: str) -> None:
     found = moved(grade_text, answer)
     assert [(p.status, p.message) for p in found] == [("passed", "")] * 2

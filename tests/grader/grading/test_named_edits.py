@@ -1,16 +1,13 @@
 """Solutions with one thing changed, and what it is called: no more than is true of the code."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 Grade = Callable[[str, str, str], SubmissionRecord]
 BLOCKED = "scores.masked_fill(mask == 0,"
@@ -19,7 +16,7 @@ SCALED = "scores = q @ k.transpose(-2, -1) / self.d_k**0.5\n"
 
 
 @pytest.fixture
-def grade(grade_text: "GradeText") -> Grade:
+def grade(grade_text: GradeText) -> Grade:
     """Grades a solution in which something is replaced."""
 
     def grade_edited(slug: str, old: str, new: str) -> SubmissionRecord:

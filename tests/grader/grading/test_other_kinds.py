@@ -1,13 +1,9 @@
 """Attention whose equation is not known is judged by what holds for every layer."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 RELATIVE = make(
     name="RelativeAttention",
@@ -36,14 +32,14 @@ WRONG = {
 }
 
 
-def test_right_attention_of_another_kind_passes_and_this_is_said(grade_text: "GradeText") -> None:
+def test_right_attention_of_another_kind_passes_and_this_is_said(grade_text: GradeText) -> None:
     record = grade_text(RELATIVE)
     assert (record.status, record.score, record.max_score) == ("passed", 10, 10)
     assert any(SAID in note.message for note in record.notes)
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_wrong_attention_of_another_kind_is_told(kind: str, grade_text: "GradeText") -> None:
+def test_wrong_attention_of_another_kind_is_told(kind: str, grade_text: GradeText) -> None:
     right, wrong, claim = WRONG[kind]
     assert right in RELATIVE
     record = grade_text(RELATIVE.replace(right, wrong))
@@ -51,6 +47,6 @@ def test_wrong_attention_of_another_kind_is_told(kind: str, grade_text: "GradeTe
     assert failed == [claim or "every_part_has_an_effect"]
 
 
-def test_attention_of_no_kind_that_is_known_by_name_stays_unjudged(grade_text: "GradeText") -> None:
+def test_attention_of_no_kind_that_is_known_by_name_stays_unjudged(grade_text: GradeText) -> None:
     record = grade_text(RELATIVE.replace("rel_pos_keys", "table"))
     assert record.status == "not_tried" and record.error is not None

@@ -1,13 +1,9 @@
 """Masks that a class takes besides the first one, and masks that are not quite followed."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import FUSED, THIRDS, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 MASKED = "masked_fill(attn_mask, float('-inf'))"
 FIRST = f"if attn_mask is not None:\n    s = s.{MASKED}"
@@ -27,7 +23,7 @@ def write(mask: str = FIRST, masks: str = "attn_mask=None", **parts: str) -> str
 CLASS, ONE_MASK = write(FIRST + SECOND, ALL_MASKS), write()
 
 
-def test_both_masks_of_a_right_class_are_judged_and_said(grade_text: "GradeText") -> None:
+def test_both_masks_of_a_right_class_are_judged_and_said(grade_text: GradeText) -> None:
     record = grade_text(CLASS)
     assert (record.status, record.name) == ("passed", "Blend")
     told = [note.message for note in record.notes]
@@ -43,7 +39,7 @@ def test_both_masks_of_a_right_class_are_judged_and_said(grade_text: "GradeText"
     ],
 )
 def test_a_mask_that_is_not_followed_is_a_failed_claim(
-    grade_text: "GradeText", source: str, wrong: str, mistakes: list[str]
+    grade_text: GradeText, source: str, wrong: str, mistakes: list[str]
 ) -> None:
     record = grade_text(source.replace(MASKED, wrong))
     assert record.status != "passed"
@@ -53,7 +49,7 @@ def test_a_mask_that_is_not_followed_is_a_failed_claim(
     assert line in [each.line for each in record.place.lines]
 
 
-def test_what_is_said_of_one_mask_says_nothing_of_another(grade_text: "GradeText") -> None:
+def test_what_is_said_of_one_mask_says_nothing_of_another(grade_text: GradeText) -> None:
     """Once `attn_mask`, which is added, was judged by "True where padding"."""
     said = '        """key_padding_mask: (b, s), True where padding."""\n        inputs ='
     source = CLASS.replace("        inputs =", said).replace(MASKED, "add(attn_mask)")
@@ -61,7 +57,7 @@ def test_what_is_said_of_one_mask_says_nothing_of_another(grade_text: "GradeText
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
 
 
-def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade_text: "GradeText") -> None:
+def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade_text: GradeText) -> None:
     source = ONE_MASK.replace(
         "        super().__init__()\n",
         "        super().__init__()\n"
@@ -71,7 +67,7 @@ def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade_text: "Grade
 
 
 def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     hide = "if attn_mask is not None:\n    w = w.masked_fill(attn_mask, 0.0)"
     record = grade_text(write("", weights=hide, result="o, w"))
@@ -79,7 +75,7 @@ def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(
 
 
 def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     masks = f"{ALL_MASKS}, head_mask=None, memory_mask=None"
     record = grade_text(
@@ -92,7 +88,7 @@ def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(
 
 
 def test_a_mask_of_an_optional_context_is_not_asked_of_calls_without_one(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     """Once it was said to have no effect."""
     masks = f"{ALL_MASKS}, context=None, context_mask=None"
@@ -107,7 +103,7 @@ BIASED = write("s = s + score_bias", "score_bias")
 SCALE = " / q.shape[-1] ** 0.5"
 
 
-def test_scores_that_are_given_a_bias_need_no_scale(grade_text: "GradeText") -> None:
+def test_scores_that_are_given_a_bias_need_no_scale(grade_text: GradeText) -> None:
     record = grade_text(BIASED.replace(SCALE, ""))
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     assert any("if they should be, this is a mistake" in note.message for note in record.notes)
@@ -118,7 +114,7 @@ WRONGLY_SCALED = [(BIASED, " / q.shape[-1]"), (CLASS, "")]
 
 @pytest.mark.sampled(("source", "scale"), WRONGLY_SCALED, WRONGLY_SCALED[:1])
 def test_without_a_bias_they_need_one_and_with_it_no_other(
-    grade_text: "GradeText", source: str, scale: str
+    grade_text: GradeText, source: str, scale: str
 ) -> None:
     record = grade_text(source.replace(SCALE, scale))
     assert record.status == "failed"
@@ -135,7 +131,7 @@ SAID = ONE_MASK.replace(
     [("attn_mask == 0", "passed"), ("~attn_mask", "passed"), ("(~attn_mask).bool()", "failed")],
 )
 def test_integers_of_which_a_class_speaks_may_be_refused_but_not_misread(
-    grade_text: "GradeText", hidden: str, status: str
+    grade_text: GradeText, hidden: str, status: str
 ) -> None:
     assert SAID != ONE_MASK
     source = SAID.replace(MASKED, f"masked_fill({hidden}, float('-inf'))")
@@ -153,7 +149,7 @@ for number in range(len(masks) > 0):
 
 
 @pytest.mark.whole
-def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText") -> None:
+def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: GradeText) -> None:
     """Each mask is right if it is the only one."""
     source = write(TOGETHER, ALL_MASKS)
     assert grade_text(source.replace("JOINED", "|")).status == "passed"
@@ -169,7 +165,7 @@ def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText
     ],
 )
 def test_a_mask_that_does_nothing_or_breaks_is_a_failed_claim(
-    grade_text: "GradeText", step: str, told: str
+    grade_text: GradeText, step: str, told: str
 ) -> None:
     given = "attn_mask" if step == "pass" else "attn_mask=None"
     record = grade_text(write(f"if attn_mask is not None:\n    {step}", given))
@@ -189,7 +185,7 @@ OF_KERNEL = {"scores": "", "out": "o = self.out(y.transpose(1, 2).flatten(2))"}
 
 @pytest.mark.parametrize(("joined", "status"), [("attn_mask + ", "passed"), ("", "failed")])
 def test_masks_that_a_kernel_takes_may_both_be_added(
-    grade_text: "GradeText", joined: str, status: str
+    grade_text: GradeText, joined: str, status: str
 ) -> None:
     steps = ADDED.replace("attn_mask + key", f"{joined}key")
     source = write("", ALL_MASKS, softmax=steps, **OF_KERNEL)
@@ -209,7 +205,7 @@ s = s.masked_fill(~shown[:, None], float("-inf"))
 )
 
 
-def test_lengths_that_causal_attention_misreads_fail(grade_text: "GradeText") -> None:
+def test_lengths_that_causal_attention_misreads_fail(grade_text: GradeText) -> None:
     assert grade_text(LENGTHS).status == "passed"
     record = grade_text(LENGTHS.replace("shown & (", "shown | ("))
     assert record.status == "failed"
@@ -223,21 +219,21 @@ ZEROED = (
 )
 
 
-def test_outputs_of_padding_may_be_zero(grade_text: "GradeText") -> None:
+def test_outputs_of_padding_may_be_zero(grade_text: GradeText) -> None:
     record = grade_text(ZEROED)
     assert record.status == "passed"
     assert "followed, but for what padding gives" in str(record.notes)
     assert grade_text(ZEROED.replace("< lengths[", "<= lengths[")).status != "passed"
 
 
-def test_a_token_may_see_itself(grade_text: "GradeText") -> None:
+def test_a_token_may_see_itself(grade_text: GradeText) -> None:
     seen = "attn_mask & ~torch.eye(query.shape[1], dtype=torch.bool)"
     record = grade_text(ONE_MASK.replace(MASKED, MASKED.replace("attn_mask", seen)))
     assert record.status == "passed"
     assert "a token sees itself is not judged" in str(record.notes)
 
 
-def test_a_comment_says_that_a_mask_holds_numbers(grade_text: "GradeText") -> None:
+def test_a_comment_says_that_a_mask_holds_numbers(grade_text: GradeText) -> None:
     comment = "def forward(self, query, key, value, attn_mask=None):\n        # {}"
     masked = ONE_MASK.replace("def forward(self, query, key, value, attn_mask=None):", comment)
     wrong = masked.replace(MASKED, "masked_fill((~attn_mask).bool(), float('-inf'))")
@@ -264,14 +260,12 @@ IN_ROWS = (
     ],
     ids=["hidden from itself, too", "seen by itself", "hidden from padding alone"],
 )
-def test_what_padding_gives_is_free(
-    old: str, new: str, status: str, grade_text: "GradeText"
-) -> None:
+def test_what_padding_gives_is_free(old: str, new: str, status: str, grade_text: GradeText) -> None:
     assert old in IN_ROWS
     assert grade_text(IN_ROWS.replace(old, new)).status == status
 
 
-def test_a_name_that_only_masks_need_is_told(grade_text: "GradeText") -> None:
+def test_a_name_that_only_masks_need_is_told(grade_text: GradeText) -> None:
     hide = "if mask is not None:\n    s = s.masked_fill(mask.bool(), -np.inf)"
     source = make(name="Attention", call="x, mask=None", mask=hide)
     record = grade_text(source)
@@ -289,7 +283,7 @@ CALLER = make(
 )
 
 
-def test_who_must_pass_a_mask_says_what_it_hides(grade_text: "GradeText") -> None:
+def test_who_must_pass_a_mask_says_what_it_hides(grade_text: GradeText) -> None:
     """Once such a class was said to show later tokens, since its name says that it is causal."""
     assert grade_text(CALLER).status == "passed"
     open_to_all = CALLER.replace("is_causal=alone", "is_causal=False").replace(
@@ -311,5 +305,5 @@ TOKENS_FIRST = make(
 )
 
 
-def test_masks_of_another_order_of_axes_are_not_said_to_be_ignored(grade_text: "GradeText") -> None:
+def test_masks_of_another_order_of_axes_are_not_said_to_be_ignored(grade_text: GradeText) -> None:
     assert grade_text(TOKENS_FIRST).status == "passed"

@@ -1,11 +1,8 @@
 """Blocks that compute their attention themselves are judged without their feed-forwards."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll, GradeText
+from tests.grader.conftest import GradeAll, GradeText
 
 BLOCK = """\
 import torch
@@ -47,7 +44,7 @@ PARALLEL = BLOCK.replace(f"x = {FIRST}", "n = self.norm1(x)").replace(
 
 
 @pytest.mark.parametrize("source", [BLOCK, POST_NORM, PARALLEL])
-def test_a_right_block_is_judged_as_attention(source: str, grade_text: "GradeText") -> None:
+def test_a_right_block_is_judged_as_attention(source: str, grade_text: GradeText) -> None:
     record = grade_text(source)
     assert (record.status, record.name) == ("passed", "Block")
     told = [note.message for note in record.notes]
@@ -58,7 +55,7 @@ def test_a_right_block_is_judged_as_attention(source: str, grade_text: "GradeTex
     "source",
     [BLOCK, *(pytest.param(s, marks=pytest.mark.whole) for s in (POST_NORM, PARALLEL))],
 )
-def test_its_attention_fails_if_it_is_wrong(source: str, grade_text: "GradeText") -> None:
+def test_its_attention_fails_if_it_is_wrong(source: str, grade_text: GradeText) -> None:
     record = grade_text(source.replace("q.shape[-1] ** 0.5", "q.shape[-1]"))
     assert record.status == "failed"
     assert record.max_score > 10, "it is judged as attention"
@@ -78,7 +75,7 @@ UNKNOWN = [("q @ k.mT", "q @ k.flip(2).mT", 20), ("weights @ v", "weights @ v.fl
     ],
 )
 def test_a_mistake_without_a_name_has_its_line(
-    source: str, old: str, new: str, line: int, grade_text: "GradeText"
+    source: str, old: str, new: str, line: int, grade_text: GradeText
 ) -> None:
     record = grade_text(source.replace(old, new))
     assert record.status == "failed" and record.max_score > 100
@@ -86,7 +83,7 @@ def test_a_mistake_without_a_name_has_its_line(
 
 
 def test_a_block_whose_attention_is_another_class_is_judged_as_a_layer(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     own = "self.qkv, self.proj = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)"
     inner = "self.inner = nn.MultiheadAttention(d_model, n_heads, batch_first=True)"
@@ -96,7 +93,7 @@ def test_a_block_whose_attention_is_another_class_is_judged_as_a_layer(
     assert grade_text(source).max_score == 10
 
 
-def test_what_stands_around_right_attention_is_judged_too(grade_all: "GradeAll") -> None:
+def test_what_stands_around_right_attention_is_judged_too(grade_all: GradeAll) -> None:
     attention, layer = grade_all(BLOCK.replace(FIRST, "self.attend(self.norm1(x))"))
     assert (attention.status, layer.status) == ("passed", "failed")
     told = [each.message for each in layer.properties if each.message]
@@ -107,7 +104,7 @@ def test_what_stands_around_right_attention_is_judged_too(grade_all: "GradeAll")
 
 
 def test_a_block_without_a_feed_forward_adds_to_tokens_that_are_not_normed(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
 ) -> None:
     start, end = BLOCK.index("        self.ff"), BLOCK.index("    def attend")
     own = "self.norm1 = nn.LayerNorm(d_model)"

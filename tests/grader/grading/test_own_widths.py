@@ -1,13 +1,9 @@
 """Heads and contexts may have widths of their own, beside that of the tokens."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import PROJECT, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 LATENT_DIFFUSION = make(
     name="CrossAttention",
@@ -44,7 +40,7 @@ RIGHT = [LATENT_DIFFUSION, rename(LATENT_DIFFUSION), FUSED]
 
 
 @pytest.mark.sampled("source", RIGHT, RIGHT[::2])
-def test_a_context_of_another_width_is_recognised(grade_text: "GradeText", source: str) -> None:
+def test_a_context_of_another_width_is_recognised(grade_text: GradeText, source: str) -> None:
     record = grade_text(source)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     assert any("a context of its own width" in note.message for note in record.notes)
@@ -58,7 +54,7 @@ WRONG = [
 
 
 @pytest.mark.sampled(("source", "right", "wrong"), WRONG, WRONG[1:2])
-def test_its_mistakes_fail(grade_text: "GradeText", source: str, right: str, wrong: str) -> None:
+def test_its_mistakes_fail(grade_text: GradeText, source: str, right: str, wrong: str) -> None:
     record = grade_text(source.replace(right, wrong))
     values = {p.name for p in record.properties if p.status == "failed"}
     assert record.status == "failed" and len(values) > 1
@@ -77,7 +73,7 @@ OF_THE_MODEL = "(d_model // n_head) ** -0.5"
 
 
 def test_heads_are_judged_where_their_width_is_not_a_share_of_the_model(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     right = grade_text(HEADS_OF_ANY_WIDTH)
     assert right.status == "passed"
@@ -90,7 +86,7 @@ def test_heads_are_judged_where_their_width_is_not_a_share_of_the_model(
     assert "the width of all heads together" in str(grade_text(square).notes)
 
 
-def test_heads_of_any_width_may_stand_in_a_residual(grade_text: "GradeText") -> None:
+def test_heads_of_any_width_may_stand_in_a_residual(grade_text: GradeText) -> None:
     around = HEADS_OF_ANY_WIDTH.replace(
         "self.out =", "self.norm = nn.LayerNorm(d_model)\n        self.out ="
     )
@@ -100,7 +96,7 @@ def test_heads_of_any_width_may_stand_in_a_residual(grade_text: "GradeText") -> 
     assert grade_text(wrong).status == "failed"
 
 
-def test_latents_may_read_tokens_of_another_width(grade_text: "GradeText") -> None:
+def test_latents_may_read_tokens_of_another_width(grade_text: GradeText) -> None:
     """As in Perceiver, where `latent_dim` is no width of keys and values."""
     source = LATENT_DIFFUSION.replace("query_dim", "latent_dim").replace("context_dim", "input_dim")
     record = grade_text(source)
@@ -122,7 +118,7 @@ OF_PIXELS = make(
 
 
 def test_pixels_may_attend_to_a_context_and_groups_are_those_of_a_norm(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     record = grade_text(OF_PIXELS)
     assert record.status == "passed" and record.max_score > 100
@@ -139,7 +135,7 @@ def test_pixels_may_attend_to_a_context_and_groups_are_those_of_a_norm(
     ],
 )
 def test_wrong_attention_of_pixels_to_a_context_fails(
-    old: str, new: str, grade_text: "GradeText"
+    old: str, new: str, grade_text: GradeText
 ) -> None:
     record = grade_text(OF_PIXELS.replace(old, new))
     assert record.status == "failed" and record.max_score > 100

@@ -1,13 +1,9 @@
 """Positions are counted over visible keys, and a required mask covers the keys of a cache."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import FUSED, THIRDS, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 FALLS = make(
     name="Falling",
@@ -25,7 +21,7 @@ FALLS = make(
 )
 
 
-def test_places_may_be_counted_over_the_keys_that_a_mask_shows(grade_text: "GradeText") -> None:
+def test_places_may_be_counted_over_the_keys_that_a_mask_shows(grade_text: GradeText) -> None:
     record = grade_text(FALLS)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     assert {"cache", "mask"} <= {prop.group for prop in record.properties}
@@ -41,7 +37,7 @@ WRONG = [
 
 @pytest.mark.sampled(("right", "wrong", "group"), WRONG, WRONG[::2])
 def test_a_mistake_beside_the_counting_fails(
-    grade_text: "GradeText", right: str, wrong: str, group: str
+    grade_text: GradeText, right: str, wrong: str, group: str
 ) -> None:
     record = grade_text(FALLS.replace(right, wrong))
     assert group in {p.group for p in record.properties if p.status not in ("passed", "not_tried")}

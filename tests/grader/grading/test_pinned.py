@@ -1,16 +1,12 @@
 """The line at which a mistake stands: the one that is proved, or none."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.grader.grading.diagnosis import pin_line
 from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.report.records import DiagnosisRecord, LineRecord, PlaceRecord
 from headcheck.grader.report.render.view import make_view
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook
+from tests.grader.conftest import GradeNotebook
 
 CAUSAL = """
     import torch
@@ -184,7 +180,7 @@ def find_line(source: str, text: str) -> int:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_line_of_a_mistake(name: str, grade_notebook: "GradeNotebook") -> None:
+def test_the_line_of_a_mistake(name: str, grade_notebook: GradeNotebook) -> None:
     source, mistake, (pinned, told) = WRONG[name]
     [record] = grade_notebook(source).values()
     [found] = record.diagnosis
@@ -195,7 +191,7 @@ def test_the_line_of_a_mistake(name: str, grade_notebook: "GradeNotebook") -> No
         assert [each.line for each in record.place.lines] == [find_line(source, t) for t in told]
 
 
-def test_a_note_that_explains_a_mistake_stands_with_it(grade_notebook: "GradeNotebook") -> None:
+def test_a_note_that_explains_a_mistake_stands_with_it(grade_notebook: GradeNotebook) -> None:
     source, _, _ = WRONG["an option that is ignored"]
     [record] = grade_notebook(source).values()
     shown = make_view(record)

@@ -1,13 +1,9 @@
 """Where a call with a cache goes wrong, its first stage that is not right is told."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import PROJECT, make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 ROTATE = """
 def rotate(t, start):
@@ -62,7 +58,7 @@ def find_line(source: str, text: str) -> int:
     ],
 )
 def test_the_first_stage_that_is_wrong_with_a_cache_is_told(
-    old: str, new: str, wrong: str, grade_text: "GradeText"
+    old: str, new: str, wrong: str, grade_text: GradeText
 ) -> None:
     source = SOURCE.replace(old, new)
     record = grade_text(source)
@@ -74,12 +70,12 @@ def test_the_first_stage_that_is_wrong_with_a_cache_is_told(
     assert find_line(source, new) in [each.line for each in record.place.lines]
 
 
-def test_what_is_wrong_without_a_cache_is_told_first(grade_text: "GradeText") -> None:
+def test_what_is_wrong_without_a_cache_is_told_first(grade_text: GradeText) -> None:
     record = grade_text(SOURCE.replace("q = rotate(q, start)", "q = rotate(q, start + 1)"))
     assert record.place is not None
     assert "With a cache" not in record.place.sentence
 
 
-def test_a_right_class_has_no_place(grade_text: "GradeText") -> None:
+def test_a_right_class_has_no_place(grade_text: GradeText) -> None:
     record = grade_text(SOURCE)
     assert record.status == "passed" and record.place is None

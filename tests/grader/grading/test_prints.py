@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -30,9 +29,7 @@ from headcheck.properties.violations.violation import (
     Violation,
     ViolationKind,
 )
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 CAUSAL = BY_SLUG["causal_weights"]
 BODY = """
@@ -55,7 +52,7 @@ def write(lines: str = "pass", power: float = WRONG, before: str = "") -> str:
 
 
 @pytest.fixture
-def grade(grade_text: "GradeText") -> Grade:
+def grade(grade_text: GradeText) -> Grade:
     return partial(grade_text, settings=Settings(exercise=CAUSAL))
 
 

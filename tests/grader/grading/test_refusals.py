@@ -1,11 +1,8 @@
 """What a class without an exercise refuses to take is left out, and is no mistake of the class."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 ATTENTION = """\
 import torch
@@ -42,25 +39,25 @@ def write(built: str = "pass", called: str = "pass", dtype: str = "") -> str:
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_what_a_class_refuses_is_not_held_against_it(grade_text: "GradeText", kind: str) -> None:
+def test_what_a_class_refuses_is_not_held_against_it(grade_text: GradeText, kind: str) -> None:
     record = grade_text(write(**REFUSALS[kind]))
     assert record.status == "passed" and record.score == record.max_score, record.properties
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_a_mistake_beside_a_refusal_is_told(grade_text: "GradeText", kind: str) -> None:
+def test_a_mistake_beside_a_refusal_is_told(grade_text: GradeText, kind: str) -> None:
     record = grade_text(write(**REFUSALS[kind]).replace("q.shape[-1] ** 0.5", "q.shape[-1]"))
     assert record.status == "failed"
     assert any(p.name == "it_equals_the_equation" for p in record.properties if p.message)
 
 
-def test_what_fails_without_refusing_is_a_mistake(grade_text: "GradeText") -> None:
+def test_what_fails_without_refusing_is_a_mistake(grade_text: GradeText) -> None:
     """A call with one token raises an error of torch, and not one of the class."""
     record = grade_text(write(called="x = x.squeeze(1)"))
     assert record.status == "failed"
 
 
-def test_a_class_for_one_precision_is_judged_in_it(grade_text: "GradeText") -> None:
+def test_a_class_for_one_precision_is_judged_in_it(grade_text: GradeText) -> None:
     record = grade_text(write(dtype=", dtype=torch.float32"))
     assert record.status == "passed" and record.score == record.max_score
     notes = [note.message for note in record.notes]
@@ -68,6 +65,6 @@ def test_a_class_for_one_precision_is_judged_in_it(grade_text: "GradeText") -> N
     assert not any("no mask" in text or "drops" in text for text in notes)
 
 
-def test_a_mistake_in_one_precision_is_told(grade_text: "GradeText") -> None:
+def test_a_mistake_in_one_precision_is_told(grade_text: GradeText) -> None:
     wrong = write(dtype=", dtype=torch.float32").replace("q.shape[-1] ** 0.5", "q.shape[-1]")
     assert grade_text(wrong).status == "failed"

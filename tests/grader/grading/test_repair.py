@@ -3,7 +3,6 @@
 import ast
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +18,7 @@ from headcheck.grader.report.render.overview import ClassResult, group_endings, 
 from headcheck.grader.report.render.sentences import describe_properties
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.worker.slips import list_slips
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook, GradeText
+from tests.grader.conftest import GradeNotebook, GradeText
 
 EXERCISE = BY_SLUG["self_attention_v2"]
 ASKED = Settings(exercise=EXERCISE)
@@ -74,9 +71,7 @@ def slip(kind: str) -> str:
 
 
 @pytest.mark.sampled("kind", SLIPS, list(SLIPS)[::2])
-def test_one_slip_costs_its_price_and_is_told_by_its_line(
-    grade_text: "GradeText", kind: str
-) -> None:
+def test_one_slip_costs_its_price_and_is_told_by_its_line(grade_text: GradeText, kind: str) -> None:
     record = grade_text(slip(kind), ASKED)
     assert record.repair is not None
     assert (record.repair.line, record.repair.price) == (SLIPS[kind][2], 15)
@@ -85,7 +80,7 @@ def test_one_slip_costs_its_price_and_is_told_by_its_line(
     assert {each.status for each in record.properties} == {"passed"}
 
 
-def test_a_right_answer_has_no_slip(grade_text: "GradeText") -> None:
+def test_a_right_answer_has_no_slip(grade_text: GradeText) -> None:
     record = grade_text(ANSWER, ASKED)
     assert (record.repair, record.score) == (None, record.max_score)
 
@@ -100,7 +95,7 @@ def test_a_right_answer_has_no_slip(grade_text: "GradeText") -> None:
     ],
 )
 def test_an_answer_that_computes_something_is_judged_by_that(
-    grade_text: "GradeText", right: str, wrong: str
+    grade_text: GradeText, right: str, wrong: str
 ) -> None:
     record = grade_text(ANSWER.replace(right, wrong))
     assert record.repair is None
@@ -108,7 +103,7 @@ def test_an_answer_that_computes_something_is_judged_by_that(
 
 
 def test_a_slip_is_not_undone_if_there_is_a_mistake_besides(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     record = grade_text(slip("name").replace(" / self.d_out**0.5", ""))
     assert (record.repair, record.score) == (None, 0)
@@ -117,18 +112,18 @@ def test_a_slip_is_not_undone_if_there_is_a_mistake_besides(
 @pytest.mark.parametrize(
     "statement", ["import os; os._exit(0)", "raise SystemExit", "while True: pass"]
 )
-def test_what_ends_its_process_has_no_slip(grade_text: "GradeText", statement: str) -> None:
+def test_what_ends_its_process_has_no_slip(grade_text: GradeText, statement: str) -> None:
     text = ANSWER.replace("        scores =", f"        {statement}\n        scores =")
     record = grade_text(text, Settings(limits=Limits(call_s=1)))
     assert (record.repair, record.score) == (None, 0)
 
 
-def test_two_slips_are_not_undone(grade_text: "GradeText") -> None:
+def test_two_slips_are_not_undone(grade_text: GradeText) -> None:
     record = grade_text(slip("name").replace("self.W_value(x)", "self.W_vlaue(x)"))
     assert (record.repair, record.score) == (None, 0)
 
 
-def test_what_is_no_slip_keeps_its_place_in_points(grade_text: "GradeText") -> None:
+def test_what_is_no_slip_keeps_its_place_in_points(grade_text: GradeText) -> None:
     """Only a transposed input cannot be viewed; that the answer stops before costs more."""
     text = ANSWER.replace(
         "        queries, keys", "        x = x.view(-1, x.shape[-1])\n        queries, keys"
@@ -139,7 +134,7 @@ def test_what_is_no_slip_keeps_its_place_in_points(grade_text: "GradeText") -> N
 
 
 def test_a_loop_that_an_edit_would_make_endless_ends(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     text = ANSWER.replace(
         "        return weights",
@@ -149,7 +144,7 @@ def test_a_loop_that_an_edit_would_make_endless_ends(
     assert record.status == "crashed"
 
 
-def test_a_notebook_is_told_the_cell(grade_notebook: "GradeNotebook") -> None:
+def test_a_notebook_is_told_the_cell(grade_notebook: GradeNotebook) -> None:
     cells = slip("attribute").split("\n\n\n")
     [record] = grade_notebook(*cells, slug=EXERCISE.slug).values()
     assert record.repair is not None
@@ -161,7 +156,7 @@ def test_a_notebook_is_told_the_cell(grade_notebook: "GradeNotebook") -> None:
 
 
 @pytest.mark.parametrize("price", [0.0, 40.0, 100.0])
-def test_a_course_sets_the_price(grade_text: "GradeText", price: float) -> None:
+def test_a_course_sets_the_price(grade_text: GradeText, price: float) -> None:
     record = grade_text(slip("name"), Settings(exercise=EXERCISE, slip=price))
     kept = record.max_score * (1 - price / 100)
     assert record.score == pytest.approx(kept, abs=0.01)

@@ -1,7 +1,6 @@
 """A repair takes the one edit that the code names. It never chooses what attention is."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,9 +9,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.sandbox.worker.slips import find_nearest, list_slips
 from headcheck.properties.terms.depth import Depth
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 EXERCISE = BY_SLUG["simplified_attention"]
 ASKED = Settings(exercise=EXERCISE)
@@ -49,13 +46,13 @@ def guess(call: str) -> str:
     return f"import torch\n\n\n{ways}\n\ndef {NAME}(x):\n{body}"
 
 
-def test_the_answers_here_are_right_but_for_what_is_changed(grade_text: "GradeText") -> None:
+def test_the_answers_here_are_right_but_for_what_is_changed(grade_text: GradeText) -> None:
     assert grade_text(HEAD + RIGHT, ASKED).status == "passed"
     assert grade_text(guess("    return way_8(s, x)\n"), ASKED).status == "passed"
 
 
 @pytest.mark.parametrize("kind", STOPPING)
-def test_what_a_student_decides_is_not_repaired(grade_text: "GradeText", kind: str) -> None:
+def test_what_a_student_decides_is_not_repaired(grade_text: GradeText, kind: str) -> None:
     record = grade_text(HEAD + STOPPING[kind], ASKED)
     assert (record.repair, record.score) == (None, 0)
 
@@ -71,12 +68,12 @@ def test_what_a_student_decides_is_not_repaired(grade_text: "GradeText", kind: s
         "    raise NotImplementedError if way else NotImplementedError(ways)\n",
     ],
 )
-def test_no_guess_is_chosen_among_several(grade_text: "GradeText", call: str) -> None:
+def test_no_guess_is_chosen_among_several(grade_text: GradeText, call: str) -> None:
     record = grade_text(guess(call), ASKED)
     assert (record.repair, record.score) == (None, 0)
 
 
-def test_guesses_that_wait_for_their_own_slips_are_not_tried(grade_text: "GradeText") -> None:
+def test_guesses_that_wait_for_their_own_slips_are_not_tried(grade_text: GradeText) -> None:
     """Each would be called if its own name were repaired, and the right one is among them."""
     tries = "".join(
         f"    try:\n        return wya_{i}(s, x)\n    except NameError:\n        pass\n"
@@ -88,7 +85,7 @@ def test_guesses_that_wait_for_their_own_slips_are_not_tried(grade_text: "GradeT
 
 @pytest.mark.parametrize("scores", ["s / 2", "-s"])
 def test_a_stop_on_purpose_earns_no_more_than_the_guess_behind_it(
-    grade_text: "GradeText", scores: str
+    grade_text: GradeText, scores: str
 ) -> None:
     honest = HEAD + RIGHT.replace("scores, dim", f"{scores}, dim").replace("scores =", "s =")
     earned = grade_text(honest, ASKED)
@@ -108,14 +105,14 @@ def test_a_stop_on_purpose_earns_no_more_than_the_guess_behind_it(
 FUSED = "    q = x[None]\n    return F.scaled_dot_product_attention(q, q, q, scale=1.0)[0]\n"
 
 
-def test_a_prohibited_call_is_no_slip(grade_text: "GradeText") -> None:
+def test_a_prohibited_call_is_no_slip(grade_text: GradeText) -> None:
     """The edits of the line that stops would compute the same."""
     text = HEAD + FUSED.replace("(q, q, q,", "(q.mT.T.mT.T, q, q,")
     record = grade_text(text, replace(ASKED, by_hand=True))
     assert (record.repair, record.status, record.score) == (None, "crashed", 0)
 
 
-def test_what_calls_what_is_prohibited_is_not_repaired(grade_text: "GradeText") -> None:
+def test_what_calls_what_is_prohibited_is_not_repaired(grade_text: GradeText) -> None:
     text = HEAD + FUSED.replace("x[None]", "y[None]").replace("    q =", "    xy = x\n    q =")
     text = text.replace("y[None]", "xyy[None]")
     allowed = grade_text(text, ASKED)
@@ -125,7 +122,7 @@ def test_what_calls_what_is_prohibited_is_not_repaired(grade_text: "GradeText") 
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_as_much_is_asked_of_a_repaired_answer(grade_text: "GradeText", depth: Depth) -> None:
+def test_as_much_is_asked_of_a_repaired_answer(grade_text: GradeText, depth: Depth) -> None:
     settings = replace(ASKED, depth=depth)
     whole = grade_text(HEAD + RIGHT, settings)
     repaired = grade_text(HEAD + RIGHT.replace("torch.softmax", "torch.sofmax"), settings)
@@ -133,7 +130,7 @@ def test_as_much_is_asked_of_a_repaired_answer(grade_text: "GradeText", depth: D
     assert repaired.score == pytest.approx(0.85 * whole.score, abs=0.01)
 
 
-def test_what_earns_nothing_is_not_repaired(grade_text: "GradeText") -> None:
+def test_what_earns_nothing_is_not_repaired(grade_text: GradeText) -> None:
     """A price of nothing would be told beside groups of nothing."""
     groups = {prop.group.value: 0.0 for prop in EXERCISE.properties}
     text = HEAD + RIGHT.replace("torch.softmax", "torch.sofmax")

@@ -1,15 +1,11 @@
 """Right code in forms that were accused, or not recognised, once; each with a mistake."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
+from tests.grader.conftest import GradeAll, GradeText
 from tests.properties.binding.strangers import CAUSAL, PROJECT, SCORES, SEPARATE, THIRDS, make
 from tests.properties.binding.today import NORMS
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeAll, GradeText
 
 BATCHED = BY_SLUG["self_attention_v2"].solution.replace("keys.T", "keys.transpose(1, 2)")
 CONFIG = """
@@ -183,7 +179,7 @@ RARE = ["a batch", "computed fields", "one feature", "a position bias", "a bias 
 
 
 @pytest.mark.sampled("form", FORMS, [form for form in FORMS if form not in RARE])
-def test_it_is_right_and_its_mistake_is_told(grade_text: "GradeText", form: str) -> None:
+def test_it_is_right_and_its_mistake_is_told(grade_text: GradeText, form: str) -> None:
     source, old, new = FORMS[form]
     assert old in source
     right, wrong = grade_text(source), grade_text(source.replace(old, new))
@@ -208,7 +204,7 @@ def make_slopes(n_heads):
 )
 
 
-def test_a_tensor_made_of_numbers_is_among_the_lines(grade_text: "GradeText") -> None:
+def test_a_tensor_made_of_numbers_is_among_the_lines(grade_text: GradeText) -> None:
     record = grade_text(SLOPES)
     assert [each.name for each in record.diagnosis] == ["slopes_counted_from_zero"]
     assert record.place is not None
@@ -227,7 +223,7 @@ TURNED = make(
 
 @pytest.mark.whole
 def test_a_class_that_says_which_axis_is_the_batch_must_not_attend_over_it(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     over_batch = TURNED.replace("permute(0, 2, 1, 3)", "permute(1, 2, 0, 3)", 1)
     over_batch = over_batch.replace("permute(0, 2, 1, 3)", "permute(2, 0, 1, 3)")
@@ -265,7 +261,7 @@ class ScaledDotProduct(nn.Module):
     ],
 )
 def test_a_class_may_be_given_what_scores_are_scaled_by(
-    argument: str, operator: str, grade_text: "GradeText"
+    argument: str, operator: str, grade_text: GradeText
 ) -> None:
     source = SCALED.format(argument=argument, operator=operator)
     assert grade_text(source).status == "passed"
@@ -286,7 +282,7 @@ MORE_LAYERS = (
 
 
 def test_a_class_with_an_exercise_s_name_and_more_layers_is_judged_by_itself(
-    grade_all: "GradeAll",
+    grade_all: GradeAll,
 ) -> None:
     assert MORE_LAYERS.count("self.mix") == 2
     record = next(r for r in grade_all(MORE_LAYERS) if r.name == "MultiHeadAttentionWrapper")
@@ -295,7 +291,7 @@ def test_a_class_with_an_exercise_s_name_and_more_layers_is_judged_by_itself(
 
 
 @pytest.mark.whole
-def test_if_it_is_wrong_it_is_judged_by_the_exercise(grade_all: "GradeAll") -> None:
+def test_if_it_is_wrong_it_is_judged_by_the_exercise(grade_all: GradeAll) -> None:
     wrong = MORE_LAYERS.replace("self.mix(torch.cat", "self.mix(-torch.cat")
     record = next(r for r in grade_all(wrong) if r.name == "MultiHeadAttentionWrapper")
     assert (record.exercise, record.status) == ("multi_head_wrapper", "failed")

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
@@ -20,10 +19,8 @@ from headcheck.grader.reading.submission import Sibling, Siblings, find_submissi
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.grader_side.session import Session
+from tests.grader.conftest import SandboxDriver
 from tests.grader.report.records import make_crashed, make_submission, make_unjudged
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
 
 SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])
 WRONG = """\
@@ -51,7 +48,7 @@ def forget_names(record: SubmissionRecord) -> SubmissionRecord:
     return replace(record, file="", student="", seconds=0, source=())
 
 
-def test_the_same_code_is_judged_once(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_the_same_code_is_judged_once(sandbox: SandboxDriver, tmp_path: Path) -> None:
     """Comments do not count, and what is shown of the code is everybody's own."""
     server, judged = sandbox.server, JudgedCode()
     ada = WRONG.format(name="Ada", comment="a product")
@@ -71,13 +68,13 @@ def test_the_same_code_is_judged_once(sandbox: "SandboxDriver", tmp_path: Path) 
     [("x @ weight", "x @ weight.T"), ("# {name}", "# {name}\n"), ("x @ weight", "x @  weight")],
     ids=["other code", "another line", "another column"],
 )
-def test_other_code_is_judged(sandbox: "SandboxDriver", tmp_path: Path, old: str, new: str) -> None:
+def test_other_code_is_judged(sandbox: SandboxDriver, tmp_path: Path, old: str, new: str) -> None:
     judged = JudgedCode()
     grade(sandbox.server, tmp_path, judged, ada=WRONG, bea=WRONG.replace(old, new))
     assert len(judged.records.results) == 2
 
 
-def test_what_files_beside_it_do_is_judged_anew(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_what_files_beside_it_do_is_judged_anew(sandbox: SandboxDriver, tmp_path: Path) -> None:
     """The same code may import something else."""
     text = (
         "import helper\ndef linear(x, weight, bias):\n    return helper.linear(x, weight, bias)\n"
@@ -124,7 +121,7 @@ def test_files_beside_it_and_where_they_are_sought_make_a_difference() -> None:
 TWO = WRONG.replace("weight  #", "weight.T  #") + WRONG.replace("linear", "other")
 
 
-def test_another_requested_name_is_judged(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+def test_another_requested_name_is_judged(sandbox: SandboxDriver, tmp_path: Path) -> None:
     """Of two definitions in the same code, each gets its own records."""
     judged, scores = JudgedCode(), []
     for name in ("linear", "other"):
@@ -137,7 +134,7 @@ def test_another_requested_name_is_judged(sandbox: "SandboxDriver", tmp_path: Pa
 
 
 def test_nothing_is_remembered_after_a_kill(
-    sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: SandboxDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else decided, at least in part, what became of the answer."""
     judged = JudgedCode()

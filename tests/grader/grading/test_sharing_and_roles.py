@@ -1,13 +1,9 @@
 """Which heads share keys, and what functions with named roles compute."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.grader.conftest import GradeText
 from tests.properties.binding.strangers import make
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
 
 SHARED = make(
     takes="dim, heads, kv_heads",
@@ -29,7 +25,7 @@ def repeat_kv(t, times):
 )
 
 
-def test_neighbouring_heads_should_share(grade_text: "GradeText") -> None:
+def test_neighbouring_heads_should_share(grade_text: GradeText) -> None:
     record = grade_text(SHARED)
     assert record.status == "failed"
     assert record.diagnosis[0].name == "keys_and_values_in_turn"
@@ -39,7 +35,7 @@ def test_neighbouring_heads_should_share(grade_text: "GradeText") -> None:
 
 
 def test_a_class_that_raises_where_heads_share_is_not_judged_where_none_do(
-    grade_text: "GradeText",
+    grade_text: GradeText,
 ) -> None:
     unshared = SHARED.replace("k, v = repeat_kv(k, times), repeat_kv(v, times)", "")
     assert unshared != SHARED
@@ -48,7 +44,7 @@ def test_a_class_that_raises_where_heads_share_is_not_judged_where_none_do(
     assert "where every head has keys of its own" in str(record.notes)
 
 
-def test_sharing_that_needs_an_absent_module_is_not_judged(grade_text: "GradeText") -> None:
+def test_sharing_that_needs_an_absent_module_is_not_judged(grade_text: GradeText) -> None:
     absent = """if times > 1:
             from .kernels import repeat_kv as repeat
             k, v = repeat(k, times), repeat(v, times)"""
@@ -76,12 +72,12 @@ def attend(query, key, value):
     ],
 )
 def test_a_function_with_named_roles_is_judged_if_it_is_wrong(
-    grade_text: "GradeText", old: str, new: str, told: str
+    grade_text: GradeText, old: str, new: str, told: str
 ) -> None:
     assert grade_text(ATTEND).status == "passed"
     assert grade_text(ATTEND.replace(old, new)).status == "failed"
 
 
-def test_a_function_of_another_kind_is_not_judged(grade_text: "GradeText") -> None:
+def test_a_function_of_another_kind_is_not_judged(grade_text: GradeText) -> None:
     other = ATTEND.replace(" / query.shape[-1] ** 0.5", " + value.sum(-1)[..., None, :]")
     assert grade_text(other).status == "not_tried"

@@ -1,7 +1,5 @@
 """From a file to its record: what is drawn, which lines are shown, and where there is neither."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
@@ -15,9 +13,7 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.limits import Limits
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook
+from tests.grader.conftest import GradeNotebook
 
 SLUG = "causal_attention"
 SOLUTION = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
@@ -31,7 +27,7 @@ def drawn(record: SubmissionRecord) -> list[str]:
     return [p.name for p in record.properties if p.evidence is not None]
 
 
-def test_a_wrong_answer_is_drawn_and_its_place_marked(grade_notebook: "GradeNotebook") -> None:
+def test_a_wrong_answer_is_drawn_and_its_place_marked(grade_notebook: GradeNotebook) -> None:
     record = grade_notebook("import torch", answer("masked_after_softmax"), slug=SLUG)[
         "CausalAttention"
     ]
@@ -47,20 +43,20 @@ def test_a_wrong_answer_is_drawn_and_its_place_marked(grade_notebook: "GradeNote
     assert from_json(to_json(build_report([record]))) == build_report([record])
 
 
-def test_a_right_answer_has_nothing_to_show(grade_notebook: "GradeNotebook") -> None:
+def test_a_right_answer_has_nothing_to_show(grade_notebook: GradeNotebook) -> None:
     record = grade_notebook(SOLUTION, slug=SLUG)["CausalAttention"]
     assert record.status == "passed"
     assert drawn(record) == [] and record.source == ()
 
 
-def test_a_cell_that_is_no_python_is_shown(grade_notebook: "GradeNotebook") -> None:
+def test_a_cell_that_is_no_python_is_shown(grade_notebook: GradeNotebook) -> None:
     record = grade_notebook("x = 1", "class CausalAttention(\n    pass", slug=SLUG)[""]
     [excerpt] = record.source
     assert (excerpt.cell, excerpt.line, excerpt.marked) == (2, 1, (1,))
     assert excerpt.text == "class CausalAttention(\n    pass"
 
 
-def test_the_line_that_raises_is_shown(grade_notebook: "GradeNotebook") -> None:
+def test_the_line_that_raises_is_shown(grade_notebook: GradeNotebook) -> None:
     raising = answer("no_mask").replace("return ", "raise ValueError(x.shape)\n        return ")
     record = grade_notebook(raising, slug=SLUG)["CausalAttention"]
     [excerpt] = record.source
@@ -68,7 +64,7 @@ def test_the_line_that_raises_is_shown(grade_notebook: "GradeNotebook") -> None:
     assert "raise ValueError" in excerpt.text.split("\n")[marked - excerpt.line]
 
 
-def test_a_definition_that_cannot_be_loaded_is_shown(grade_notebook: "GradeNotebook") -> None:
+def test_a_definition_that_cannot_be_loaded_is_shown(grade_notebook: GradeNotebook) -> None:
     record = grade_notebook(
         "import torch\n1 / 0\nclass CausalAttention(1 / 0):\n    pass", slug=SLUG
     )["CausalAttention"]
@@ -78,7 +74,7 @@ def test_a_definition_that_cannot_be_loaded_is_shown(grade_notebook: "GradeNoteb
 
 
 def test_no_picture_if_the_process_is_gone(
-    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: GradeNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(session: Session, *rest: object) -> list[DiagnosisRecord]:
         session.close()
@@ -91,7 +87,7 @@ def test_no_picture_if_the_process_is_gone(
 
 
 def test_no_picture_if_the_process_ends_meanwhile(
-    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: GradeNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(session: Session, *rest: object) -> list[DiagnosisRecord]:
         assert session.child is not None
@@ -106,7 +102,7 @@ def test_no_picture_if_the_process_ends_meanwhile(
 
 
 def test_verdicts_do_not_depend_on_pictures(
-    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: GradeNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_pictures = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     monkeypatch.setattr(
@@ -124,7 +120,7 @@ STUCK = SOLUTION.replace(
 )
 
 
-def test_hanging_call_is_not_repeated(grade_notebook: "GradeNotebook") -> None:
+def test_hanging_call_is_not_repeated(grade_notebook: GradeNotebook) -> None:
     record = grade_notebook(STUCK, slug=SLUG, limits=Limits(call_s=0.5, total_s=6))[
         "CausalAttention"
     ]

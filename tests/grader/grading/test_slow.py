@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +12,8 @@ from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.cases.small_cases import is_large, make_smaller
 from headcheck.properties.terms.case import Case
+from tests.grader.conftest import GradeNotebook
 from tests.properties.contracts import SLUGS, get_contract
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook
 
 LOOPS = """
     import torch
@@ -38,7 +36,7 @@ ENDLESS = """
 LONG = "a_long_sequence_is_right_too"
 
 
-def test_loops_over_single_tokens_are_asked_for_fewer(grade_notebook: "GradeNotebook") -> None:
+def test_loops_over_single_tokens_are_asked_for_fewer(grade_notebook: GradeNotebook) -> None:
     """A call may take half of the time that 257 tokens take such loops here."""
     defined: dict[str, Any] = {}
     exec(textwrap.dedent(LOOPS), defined)
@@ -50,7 +48,7 @@ def test_loops_over_single_tokens_are_asked_for_fewer(grade_notebook: "GradeNote
     assert {p.status for p in record.properties} == {"passed"}
 
 
-def test_wrong_loops_fail_on_fewer_tokens(grade_notebook: "GradeNotebook") -> None:
+def test_wrong_loops_fail_on_fewer_tokens(grade_notebook: GradeNotebook) -> None:
     wrong = LOOPS.replace("weight * value", "weight * value * (1 + (len(x) > 70))")
     heavy = wrong.replace(
         "rows = []", "sum(i * i for i in range(80 * len(x) ** 2))\n        rows = []"
@@ -60,14 +58,14 @@ def test_wrong_loops_fail_on_fewer_tokens(grade_notebook: "GradeNotebook") -> No
     assert record.status == "failed" and long.status == "failed"
 
 
-def test_a_loop_that_ends_for_few_tokens_only_is_endless(grade_notebook: "GradeNotebook") -> None:
+def test_a_loop_that_ends_for_few_tokens_only_is_endless(grade_notebook: GradeNotebook) -> None:
     [record] = grade_notebook(ENDLESS, limits=Limits(call_s=1)).values()
     long = {p.name: p for p in record.properties}[LONG]
     assert (record.status, long.status) == ("timed_out", "timed_out")
     assert 0 < record.score < record.max_score
 
 
-def test_what_there_was_no_time_for_earns_nothing(grade_notebook: "GradeNotebook") -> None:
+def test_what_there_was_no_time_for_earns_nothing(grade_notebook: GradeNotebook) -> None:
     body = "total = sum(i * i for i in range(400_000))\n        rows = []"
     heavy = LOOPS.replace("rows = []", body)
     [record] = grade_notebook(heavy, limits=Limits(total_s=3, call_s=2)).values()
@@ -91,7 +89,7 @@ LITTLE = Limits(call_s=1, total_s=12, cpu_s=6)
 """the limits for calls of 0.04 s that the usual ones are for calls of 0.4 s"""
 
 
-def test_many_slow_calls_are_not_an_endless_one(grade_notebook: "GradeNotebook") -> None:
+def test_many_slow_calls_are_not_an_endless_one(grade_notebook: GradeNotebook) -> None:
     [record] = grade_notebook(SLOW_CALLS, limits=LITTLE).values()
     assert record.status == "not_asked" and 0 < record.score < record.max_score
     assert {p.status for p in record.properties} <= {"passed", "not_asked"}
@@ -99,7 +97,7 @@ def test_many_slow_calls_are_not_an_endless_one(grade_notebook: "GradeNotebook")
     assert all(p.points <= p.max_points * p.asked for p in record.properties)
 
 
-def test_time_that_is_used_up_hides_no_wrong_gradients(grade_notebook: "GradeNotebook") -> None:
+def test_time_that_is_used_up_hides_no_wrong_gradients(grade_notebook: GradeNotebook) -> None:
     wrong = SLOW_CALLS.replace("queries: torch.Tensor =", TRIPLED)
     [record] = grade_notebook(wrong, limits=LITTLE).values()
     of_input = next(p for p in record.properties if p.name == "the_gradient_of_the_input_is_right")

@@ -1,7 +1,6 @@
 """A mistake besides the equation is named if it explains every failure that others leave."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,7 @@ from headcheck.properties.mistakes.recognisers.recogniser import recognise
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Reason, Status, Violation, ViolationKind
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
 CASE = Case(batch=1, tokens=3, context_length=3, d_in=2, head_dim=2)
@@ -89,7 +86,7 @@ def test_nothing_explained_marks_nothing() -> None:
 
 
 @pytest.fixture
-def grade(grade_text: "GradeText") -> Grade:
+def grade(grade_text: GradeText) -> Grade:
     """Grades an answer of a bank."""
 
     def grade_answer(slug: str, name: str) -> SubmissionRecord:

@@ -1,16 +1,12 @@
 """Right answers in unusual styles get all points, also from a file and under another seed."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import list_answers
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.seed import make_seed
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 
 @pytest.mark.parametrize(
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_an_answer_in_an_unusual_style_is_right(
-    slug: str, style: str, grade_text: "GradeText"
+    slug: str, style: str, grade_text: GradeText
 ) -> None:
     exercise = BY_SLUG[slug]
     [answer] = [each for each in list_answers(exercise, "right") if each.name == style]

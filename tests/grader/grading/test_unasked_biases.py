@@ -1,15 +1,11 @@
 """A bias that nobody asked for costs what is said of it, and nothing else."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.settings import Settings
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeText
+from tests.grader.conftest import GradeText
 
 PLAIN = BY_SLUG["self_attention_v2"]
 BIASES = [
@@ -23,9 +19,7 @@ ON_PARAMETERS = {"there_are_no_other_parameters", "the_biases_follow_the_option"
 
 
 @pytest.mark.sampled(("slug", "name", "share"), BIASES, BIASES[:1])
-def test_it_costs_its_own_claims(
-    grade_text: "GradeText", slug: str, name: str, share: float
-) -> None:
+def test_it_costs_its_own_claims(grade_text: GradeText, slug: str, name: str, share: float) -> None:
     exercise = BY_SLUG[slug]
     record = grade_text(find_answer(exercise, name).source, Settings(exercise=exercise))
     assert {p.name for p in record.properties if p.status == "failed"} <= ON_PARAMETERS
@@ -36,7 +30,7 @@ def test_it_costs_its_own_claims(
     assert "zero in all other checks" in note
 
 
-def test_what_else_is_wrong_fails_as_before(grade_text: "GradeText") -> None:
+def test_what_else_is_wrong_fails_as_before(grade_text: GradeText) -> None:
     source = find_answer(PLAIN, "bias_always_on").source
     assert "dim=-1" in source
     record = grade_text(source.replace("dim=-1", "dim=0"), Settings(exercise=PLAIN))
@@ -45,7 +39,7 @@ def test_what_else_is_wrong_fails_as_before(grade_text: "GradeText") -> None:
     assert "softmax_over_queries" in [each.name for each in record.diagnosis]
 
 
-def test_one_that_is_asked_for_is_no_such_bias(grade_text: "GradeText") -> None:
+def test_one_that_is_asked_for_is_no_such_bias(grade_text: GradeText) -> None:
     source = find_answer(PLAIN, "bias_ignored").source
     record = grade_text(source, Settings(exercise=PLAIN))
     assert not [note for note in record.notes if note.kind == "unasked_bias"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,7 @@ from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import html, text
 from headcheck.grader.ui.jupyter.checking import check_in_namespace
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 CAUSAL, LINEAR = BY_SLUG["causal_attention"], BY_SLUG["linear_layer"]
 STARTER = render_module(CAUSAL)
@@ -29,7 +26,7 @@ Grade = Callable[..., SubmissionRecord]
 
 
 @pytest.fixture
-def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+def grade(sandbox: SandboxDriver, tmp_path: Path) -> Grade:
     """Grades a text as a file, on an exercise."""
 
     def grade_text(

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -18,10 +18,8 @@ from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import NO_TIME, RequestTime
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.violations.violation import Status, SubmissionFailed
+from tests.grader.conftest import GradeNotebook
 from tests.hostile.costly import COSTLY, HONEST
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import GradeNotebook
 
 LIMITS = Limits()
 
@@ -313,7 +311,7 @@ QUICK = Limits(call_s=0.6, idle_s=0.8)
 
 
 def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
-    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: GradeNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budgets: list[Budget] = []
     monkeypatch.setattr(Session, "close", _noted(budgets))
@@ -342,7 +340,7 @@ def _noted(budgets: list[Budget]) -> Any:
 
 
 def test_first_of_too_many_definitions_are_graded_and_others_named(
-    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: GradeNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (grade, ungraded):
         monkeypatch.setattr(module, "MAX_DEFINITIONS", 1)
@@ -361,14 +359,14 @@ def test_first_of_too_many_definitions_are_graded_and_others_named(
     )
 
 
-def test_reading_a_large_file_does_not_count_as_a_call(grade_notebook: "GradeNotebook") -> None:
+def test_reading_a_large_file_does_not_count_as_a_call(grade_notebook: GradeNotebook) -> None:
     cells = [f"value_{n} = [{n}]\n" * 60 for n in range(60)]
     [record] = grade_notebook(HONEST, *cells, limits=Limits(read_s=0.02)).values()
     assert record.error is not None and record.error.kind == "unreadable"
     assert record.error.message.startswith("reading it took more than 0.02 s: hand in a smaller")
 
 
-def test_huge_tuple_is_refused_in_the_worker(grade_notebook: "GradeNotebook") -> None:
+def test_huge_tuple_is_refused_in_the_worker(grade_notebook: GradeNotebook) -> None:
     [record] = grade_notebook(COSTLY["empty_tensors"]).values()
     assert record.status == "failed"
     messages = [p.message for p in record.properties]

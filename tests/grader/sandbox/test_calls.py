@@ -10,15 +10,12 @@ import os
 import platform
 import struct
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headcheck.grader.sandbox.server_side.jail import kernel, seccomp
 from headcheck.grader.sandbox.server_side.jail.syscalls import NUMBERS
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 MACHINE = platform.machine()
 pytestmark = pytest.mark.skipif(
@@ -54,7 +51,7 @@ def told(count: int, others: dict[int, tuple[int, int]]) -> str:
     return f"ValueError: {(count, others)}"
 
 
-def test_every_number_that_is_not_listed_is_refused(confined_sandbox: "SandboxDriver") -> None:
+def test_every_number_that_is_not_listed_is_refused(confined_sandbox: SandboxDriver) -> None:
     """All that are listed are left out: with no arguments some of them wait for ever, or end it."""
     listed = set(NUMBERS[MACHINE].values())
     numbers = [n for n in range(1024) if n not in listed and n not in PAST_FILTERS]
@@ -64,7 +61,7 @@ def test_every_number_that_is_not_listed_is_refused(confined_sandbox: "SandboxDr
     )
 
 
-def test_numbers_far_from_any_call_are_refused(confined_sandbox: "SandboxDriver") -> None:
+def test_numbers_far_from_any_call_are_refused(confined_sandbox: SandboxDriver) -> None:
     for number in FAR:
         if MACHINE == "x86_64" and number % 2**32 >= X32:
             assert_ended(confined_sandbox, number)
@@ -78,13 +75,13 @@ def test_numbers_far_from_any_call_are_refused(confined_sandbox: "SandboxDriver"
 @pytest.mark.parametrize(
     "number", [0, 1, 2, 20, 39, 41, 56, 57, 59, 101, 231, 335, 336, 435, 512, 520, 545, 547, 1023]
 )
-def test_x32_numbers_end_the_process(confined_sandbox: "SandboxDriver", number: int) -> None:
+def test_x32_numbers_end_the_process(confined_sandbox: SandboxDriver, number: int) -> None:
     assert_ended(confined_sandbox, X32 + number)
 
 
 @pytest.mark.deep
 @pytest.mark.skipif(MACHINE != "x86_64", reason="x32 is a way to call x86-64")
-def test_every_x32_number_ends_the_process(confined_sandbox: "SandboxDriver", level: str) -> None:
+def test_every_x32_number_ends_the_process(confined_sandbox: SandboxDriver, level: str) -> None:
     for number in range(1024):
         session, module = confined_sandbox.open_with_body(MADE.format(numbers=[X32 + number]))
         with pytest.raises(Exception, match=r"the process died \(Bad system call\)"):
@@ -92,14 +89,14 @@ def test_every_x32_number_ends_the_process(confined_sandbox: "SandboxDriver", le
         session.close()
 
 
-def assert_ended(confined_sandbox: "SandboxDriver", number: int) -> None:
+def assert_ended(confined_sandbox: SandboxDriver, number: int) -> None:
     failed = confined_sandbox.get_failure(MADE.format(numbers=[number]))
     assert failed.message == "the process died (Bad system call)"
 
 
 @pytest.mark.parametrize("number", PAST_FILTERS)
 def test_unfiltered_calls_harm_only_their_caller(
-    confined_sandbox: "SandboxDriver", number: int
+    confined_sandbox: SandboxDriver, number: int
 ) -> None:
     """No filter could refuse these: one that denies everything is passed by in the same way."""
     ours, deny_all = (

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -12,23 +11,19 @@ from headcheck import exercises
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.violations.violation import Status
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 DENIED = "PermissionError"
 ABSENT = (DENIED, "FileNotFoundError")
 SOLUTION = BY_SLUG["causal_attention"].folder / "solution.py"
 
 
-def test_isolation_level_is_the_requested_one(
-    confined_sandbox: "SandboxDriver", level: str
-) -> None:
+def test_isolation_level_is_the_requested_one(confined_sandbox: SandboxDriver, level: str) -> None:
     assert confined_sandbox.server.isolation_level.name == level
     assert confined_sandbox.server.isolation_level.is_confining
 
 
-def test_child_has_no_privileges(confined_sandbox: "SandboxDriver") -> None:
+def test_child_has_no_privileges(confined_sandbox: SandboxDriver) -> None:
     session, _ = confined_sandbox.open_with_body("return x")
     [pid] = confined_sandbox.find_descendants()
     text = Path(f"/proc/{pid}/status").read_text()
@@ -41,7 +36,7 @@ def test_child_has_no_privileges(confined_sandbox: "SandboxDriver") -> None:
     session.close()
 
 
-def test_server_has_no_privileges(confined_sandbox: "SandboxDriver") -> None:
+def test_server_has_no_privileges(confined_sandbox: SandboxDriver) -> None:
     text = Path(f"/proc/{confined_sandbox.server.process.pid}/status").read_text()
     known = {name: value.split() for name, value in (r.split(":", 1) for r in text.splitlines())}
     assert int(known["CapEff"][0], 16) == 0 and known["NoNewPrivs"] == ["1"]
@@ -62,16 +57,14 @@ def test_server_has_no_privileges(confined_sandbox: "SandboxDriver") -> None:
     ],
 )
 def test_private_files_cannot_be_read(
-    confined_sandbox: "SandboxDriver", level: str, path: str
+    confined_sandbox: SandboxDriver, level: str, path: str
 ) -> None:
     read = "os.listdir" if Path(path).is_dir() else "open"
     message = confined_sandbox.get_failure(f"{read}({path!r})").message
     assert message.startswith(DENIED if level != "A" else ABSENT)
 
 
-def test_level_a_hides_the_existence_of_files(
-    confined_sandbox: "SandboxDriver", level: str
-) -> None:
+def test_level_a_hides_the_existence_of_files(confined_sandbox: SandboxDriver, level: str) -> None:
     paths = ["/etc/passwd", "/home", "/root", "/proc/1", "/proc/self/exe", str(SOLUTION)]
     there = [path for path in paths if os.path.lexists(path)]
     seen = confined_sandbox.evaluate(
@@ -83,7 +76,7 @@ def test_level_a_hides_the_existence_of_files(
 
 
 def test_the_folders_of_solutions_cannot_be_listed(
-    confined_sandbox: "SandboxDriver", level: str
+    confined_sandbox: SandboxDriver, level: str
 ) -> None:
     if level != "A" and any(part.endswith("-packages") for part in SOLUTION.parts):
         pytest.skip("Landlock alone cannot hide names beneath an installation's packages")
@@ -93,7 +86,7 @@ def test_the_folders_of_solutions_cannot_be_listed(
 
 
 @pytest.mark.parametrize("module", ["wave", "sqlite3", "curses", "einops", "numpy.polynomial"])
-def test_unused_modules_can_be_imported(confined_sandbox: "SandboxDriver", module: str) -> None:
+def test_unused_modules_can_be_imported(confined_sandbox: SandboxDriver, module: str) -> None:
     loaded = confined_sandbox.evaluate(
         f"__import__('importlib').import_module({module!r}).__name__"
     )
@@ -110,7 +103,7 @@ def test_unused_modules_can_be_imported(confined_sandbox: "SandboxDriver", modul
     ],
 )
 def test_solution_packages_cannot_be_imported_even_by_path(
-    confined_sandbox: "SandboxDriver", module: str
+    confined_sandbox: SandboxDriver, module: str
 ) -> None:
     root = Path(headcheck.__path__[0]).parent
     if not list(root.glob(f"{module.replace('.', '/')}*")):
@@ -122,7 +115,7 @@ def test_solution_packages_cannot_be_imported_even_by_path(
 @pytest.mark.parametrize(
     "folder", ["/", "/tmp", "/var/tmp", "/dev/shm", str(Path(torch.__file__).parent)]
 )
-def test_child_writes_nowhere_outside(confined_sandbox: "SandboxDriver", folder: str) -> None:
+def test_child_writes_nowhere_outside(confined_sandbox: SandboxDriver, folder: str) -> None:
     path = f"{folder}/headcheck-was-here"
     failure = confined_sandbox.get_failure(f"open({path!r}, 'w')")
     assert failure.message.startswith((DENIED, "OSError: [Errno 30]", "FileNotFoundError"))
@@ -149,15 +142,13 @@ def test_child_writes_nowhere_outside(confined_sandbox: "SandboxDriver", folder:
         "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))",
     ],
 )
-def test_forbidden_operations_are_refused(
-    confined_sandbox: "SandboxDriver", expression: str
-) -> None:
+def test_forbidden_operations_are_refused(confined_sandbox: SandboxDriver, expression: str) -> None:
     message = confined_sandbox.get_failure(expression).message
     refused = "not permitted" in message or "denied" in message or "not allowed" in message
     assert refused or "exceeds maximum limit" in message, message
 
 
-def test_threads_work_and_are_limited(confined_sandbox: "SandboxDriver", level: str) -> None:
+def test_threads_work_and_are_limited(confined_sandbox: SandboxDriver, level: str) -> None:
     body = """
         import threading
         done = threading.Event()
@@ -178,7 +169,7 @@ def test_threads_work_and_are_limited(confined_sandbox: "SandboxDriver", level: 
     assert started == 12 if level == "A" else 12 <= started < 500
 
 
-def test_exceeded_limit_is_named(confined_sandbox: "SandboxDriver") -> None:
+def test_exceeded_limit_is_named(confined_sandbox: SandboxDriver) -> None:
     memory = confined_sandbox.get_failure("return bytearray(1 << 30)", Limits(memory=256 << 20))
     assert memory.status is Status.OUT_OF_MEMORY
     assert memory.message.startswith("asked for more than 256 MiB of memory: MemoryError")
@@ -188,7 +179,7 @@ def test_exceeded_limit_is_named(confined_sandbox: "SandboxDriver") -> None:
     assert "Too many open files" in files.message
 
 
-def test_all_replies_together_are_limited(confined_sandbox: "SandboxDriver") -> None:
+def test_all_replies_together_are_limited(confined_sandbox: SandboxDriver) -> None:
     limits = Limits(replies=3 << 20)
     session, module = confined_sandbox.open_with_body("return torch.zeros(1 << 18)", limits)
     for _ in range(2):
@@ -198,7 +189,7 @@ def test_all_replies_together_are_limited(confined_sandbox: "SandboxDriver") -> 
     session.close()
 
 
-def test_processor_time_counts_over_fresh_processes(sandbox: "SandboxDriver") -> None:
+def test_processor_time_counts_over_fresh_processes(sandbox: SandboxDriver) -> None:
     body = "end = time.process_time() + 0.7\nwhile time.process_time() < end: pass\nos._exit(0)"
     session, module = sandbox.open_with_body(body, Limits(cpu_s=2))
     messages = []
@@ -215,7 +206,7 @@ def test_processor_time_counts_over_fresh_processes(sandbox: "SandboxDriver") ->
     assert messages[-1] == "used more than 2 s of processor time"
 
 
-def test_level_a_has_a_private_folder(confined_sandbox: "SandboxDriver", level: str) -> None:
+def test_level_a_has_a_private_folder(confined_sandbox: SandboxDriver, level: str) -> None:
     if level != "A":
         assert confined_sandbox.get_failure("open('x', 'w')").message.startswith(DENIED)
         return
@@ -241,7 +232,7 @@ def test_level_a_has_a_private_folder(confined_sandbox: "SandboxDriver", level: 
     assert "No space left on device" in confined_sandbox.get_failure(empty).message
 
 
-def test_level_a_has_private_namespaces(confined_sandbox: "SandboxDriver", level: str) -> None:
+def test_level_a_has_private_namespaces(confined_sandbox: SandboxDriver, level: str) -> None:
     if level == "A":
         assert (
             confined_sandbox.evaluate("os.getpid(), os.getppid(), os.uname().nodename")
@@ -249,7 +240,7 @@ def test_level_a_has_private_namespaces(confined_sandbox: "SandboxDriver", level
         )
 
 
-def test_child_can_be_stopped_and_can_crash(confined_sandbox: "SandboxDriver", level: str) -> None:
+def test_child_can_be_stopped_and_can_crash(confined_sandbox: SandboxDriver, level: str) -> None:
     for call in ("signal.raise_signal(signal.SIGSTOP)\nwhile True: pass", "while True: pass"):
         assert confined_sandbox.get_failure(call, Limits(call_s=0.5)).status is Status.TIMED_OUT
     ended = confined_sandbox.get_failure("os.abort()").message

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -34,9 +33,7 @@ from headcheck.grader.sandbox.isolation import (
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.server_side.jail import landlock, probe
 from tests.commands import RIGHT
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 SETTINGS = Settings(exercise=BY_SLUG["simplified_attention"])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks and pidfds are Linux's")
@@ -150,7 +147,7 @@ WINS = {
 
 @LINUX
 @pytest.mark.parametrize("layer", list(WINS))
-def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: "SandboxDriver") -> None:
+def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: SandboxDriver) -> None:
     sandbox.get_failure(WINS[layer])
     # Namespaces hide files, too: without them each of the others stands alone.
     with ServerHandle(trusted=True, without=[layer, Layer.NAMESPACES]) as server:
@@ -164,7 +161,7 @@ def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: "SandboxD
 
 
 @LINUX
-def test_private_folder_requires_namespaces(sandbox: "SandboxDriver") -> None:
+def test_private_folder_requires_namespaces(sandbox: SandboxDriver) -> None:
     """The call must pass with namespaces, and without them `get_failure` demands that it fails."""
     body = "open('x', 'w').close()\nreturn x"
     session, module = sandbox.open_with_body(body)
@@ -191,7 +188,7 @@ def test_where_nothing_can_be_confined_only_trusted_code_runs(
 
 
 def test_without_a_sandbox_the_verdicts_are_the_same(
-    sandbox: "SandboxDriver", tmp_path: Path
+    sandbox: SandboxDriver, tmp_path: Path
 ) -> None:
     for name, text in {"ada": RIGHT, "bob": RIGHT.replace("-1", "0"), "eve": "def f(:"}.items():
         (tmp_path / f"{name}.py").write_text(text)
@@ -325,7 +322,7 @@ def test_child_exit_status_is_parsed(told: bytes, confined: bool, problem: str) 
 
 
 @LINUX
-def test_unconfinable_child_is_an_internal_error(sandbox: "SandboxDriver") -> None:
+def test_unconfinable_child_is_an_internal_error(sandbox: SandboxDriver) -> None:
     child = sandbox.server.start_child(Limits(threads=-5))
     with pytest.raises(SandboxError, match=r"could not be confined: \w+"):
         child.request("drop", {"handles": []})

@@ -8,7 +8,6 @@ import textwrap
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -16,16 +15,14 @@ import torch
 from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.subject import CallOptions
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 LOOP = "while True: pass"
 
 # ----------------------------------------------------------------- what a child is born with
 
 
-def test_child_environment_contains_none_of_ours(sandbox: "SandboxDriver") -> None:
+def test_child_environment_contains_none_of_ours(sandbox: SandboxDriver) -> None:
     canary = "HEADCHECK_TEST_CANARY"
     assert canary in os.environ
     names = sandbox.evaluate("sorted(os.environ)")
@@ -38,7 +35,7 @@ def test_child_environment_contains_none_of_ours(sandbox: "SandboxDriver") -> No
     assert canary not in inherited and "PYTEST" not in inherited
 
 
-def test_one_socket_is_open_and_no_other_file(sandbox: "SandboxDriver") -> None:
+def test_one_socket_is_open_and_no_other_file(sandbox: SandboxDriver) -> None:
     body = """
         found = []
         for fd in range(1000):
@@ -53,19 +50,19 @@ def test_one_socket_is_open_and_no_other_file(sandbox: "SandboxDriver") -> None:
     assert sandbox.get_failure(body).message == f"ValueError: {found}"
 
 
-def test_there_is_one_thread(sandbox: "SandboxDriver") -> None:
+def test_there_is_one_thread(sandbox: SandboxDriver) -> None:
     tasks = Path(f"/proc/{sandbox.server.process.pid}/task")
     assert len(list(tasks.iterdir())) == 1
     assert sandbox.evaluate("torch.get_num_threads()") == "1"
 
 
-def test_files_are_few_and_small(sandbox: "SandboxDriver") -> None:
+def test_files_are_few_and_small(sandbox: SandboxDriver) -> None:
     limits = "[resource.getrlimit(w)[1] for w in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE)]"
     assert sandbox.evaluate(limits) == "[0, 64]"
     assert int(sandbox.evaluate("resource.getrlimit(resource.RLIMIT_FSIZE)[1]")) <= 16 << 20
 
 
-def test_solutions_are_neither_loaded_nor_importable(sandbox: "SandboxDriver") -> None:
+def test_solutions_are_neither_loaded_nor_importable(sandbox: SandboxDriver) -> None:
     rooms = ("headcheck.reference", "headcheck.properties", "headcheck.exercises")
     loaded = f"[n for n, m in sys.modules.items() if m and n.startswith({rooms})]"
     assert sandbox.evaluate(loaded) == "[]"
@@ -76,7 +73,7 @@ def test_solutions_are_neither_loaded_nor_importable(sandbox: "SandboxDriver") -
 
 
 def test_children_draw_the_same_random_numbers_so_that_verdicts_can_be_repeated(
-    sandbox: "SandboxDriver",
+    sandbox: SandboxDriver,
 ) -> None:
     drawn = []
     for _ in range(2):
@@ -88,7 +85,7 @@ def test_children_draw_the_same_random_numbers_so_that_verdicts_can_be_repeated(
     assert drawn[0] == drawn[1]
 
 
-def test_one_submission_does_not_see_another(sandbox: "SandboxDriver") -> None:
+def test_one_submission_does_not_see_another(sandbox: SandboxDriver) -> None:
     spoil = "import json\njson.dumps = torch.softmax = None\nreturn x"
     first, spoiler = sandbox.open_with_body(spoil)
     sandbox.call(spoiler)
@@ -98,7 +95,7 @@ def test_one_submission_does_not_see_another(sandbox: "SandboxDriver") -> None:
     second.close()
 
 
-def test_several_children_answer_side_by_side(sandbox: "SandboxDriver") -> None:
+def test_several_children_answer_side_by_side(sandbox: SandboxDriver) -> None:
     pairs = [sandbox.open_with_body(f"return {n} * x") for n in range(4)]
     outputs = [sandbox.call(module).outputs[0].tolist() for _, module in pairs]
     assert outputs == [[n * 1.0, n * 2.0] for n in range(4)]
@@ -107,7 +104,7 @@ def test_several_children_answer_side_by_side(sandbox: "SandboxDriver") -> None:
     assert sandbox.wait_until_gone(sandbox.find_descendants())
 
 
-def test_requests_are_answered_one_after_the_other(sandbox: "SandboxDriver") -> None:
+def test_requests_are_answered_one_after_the_other(sandbox: SandboxDriver) -> None:
     child = sandbox.server.start_child(Limits())
     replies = [child.request("get_function", {"name": "nothing"}) for _ in range(3)]
     assert [(reply.id, reply.op) for reply in replies] == [(n, "raised") for n in (1, 2, 3)]
@@ -115,14 +112,14 @@ def test_requests_are_answered_one_after_the_other(sandbox: "SandboxDriver") -> 
     child.close()  # again, for nothing
 
 
-def test_tensors_cross_unchanged(sandbox: "SandboxDriver") -> None:
+def test_tensors_cross_unchanged(sandbox: SandboxDriver) -> None:
     session, module = sandbox.open_with_body("return x")
     for x in (torch.rand(3, 4).T, torch.rand(2, 5, dtype=torch.float64), torch.tensor(1.5)):
         assert torch.equal(module.forward([x], CallOptions()).outputs[0], x)
     session.close()
 
 
-def test_a_child_takes_milliseconds(sandbox: "SandboxDriver") -> None:
+def test_a_child_takes_milliseconds(sandbox: SandboxDriver) -> None:
     times = []
     for _ in range(5):
         began = time.perf_counter()
@@ -137,7 +134,7 @@ def test_a_child_takes_milliseconds(sandbox: "SandboxDriver") -> None:
 
 
 def test_keyboard_interrupt_reaches_only_the_grader(
-    sandbox: "SandboxDriver", capfd: pytest.CaptureFixture[str]
+    sandbox: SandboxDriver, capfd: pytest.CaptureFixture[str]
 ) -> None:
     session, module = sandbox.open_with_body("return 3 * x")
     for pid in {sandbox.server.process.pid} | sandbox.find_descendants():
@@ -149,7 +146,7 @@ def test_keyboard_interrupt_reaches_only_the_grader(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_closed_server_takes_its_children_along(own_sandbox: "SandboxDriver") -> None:
+def test_a_closed_server_takes_its_children_along(own_sandbox: SandboxDriver) -> None:
     session, _ = own_sandbox.open_with_body(LOOP)
     child = own_sandbox.server.start_child(Limits())
     pids = own_sandbox.find_descendants() | {own_sandbox.server.process.pid}
@@ -163,7 +160,7 @@ def test_a_closed_server_takes_its_children_along(own_sandbox: "SandboxDriver") 
 
 
 def test_killed_server_is_an_internal_error_and_never_a_verdict(
-    own_sandbox: "SandboxDriver",
+    own_sandbox: SandboxDriver,
 ) -> None:
     right, module = own_sandbox.open_with_body("return 2 * x")
     dying, sleeper = own_sandbox.open_with_body("time.sleep(60)")
@@ -182,7 +179,7 @@ def test_killed_server_is_an_internal_error_and_never_a_verdict(
     assert own_sandbox.wait_until_gone(children)
 
 
-def test_everything_ends_when_the_grader_dies(sandbox: "SandboxDriver") -> None:
+def test_everything_ends_when_the_grader_dies(sandbox: SandboxDriver) -> None:
     program = """
         import sys, time
         from headcheck.grader.sandbox.limits import Limits

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
@@ -21,9 +20,7 @@ from headcheck.grader.sandbox.operations import MAX_PRINTED, PrintsReply
 from headcheck.grader.sandbox.server_side.jail.confine import Jail
 from headcheck.grader.sandbox.server_side.server import receive_request, start_child
 from headcheck.properties.violations.violation import Status, SubmissionFailed
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 # ----------------------------------------------------------------------- endless calls
 
@@ -54,7 +51,7 @@ ENDLESS = {
 
 # The attacks in tests/hostile loop in C, sleep, and ignore signals in every run.
 @pytest.mark.sampled("kind", ENDLESS, ["loop", "finally", "thread"])
-def test_a_call_without_end_is_ended(sandbox: "SandboxDriver", kind: str) -> None:
+def test_a_call_without_end_is_ended(sandbox: SandboxDriver, kind: str) -> None:
     began = time.monotonic()
     failure = sandbox.get_failure(ENDLESS[kind], Limits(call_s=1, memory=4 << 30))
     assert failure.status is Status.TIMED_OUT
@@ -62,7 +59,7 @@ def test_a_call_without_end_is_ended(sandbox: "SandboxDriver", kind: str) -> Non
     assert time.monotonic() - began < 30
 
 
-def test_a_definition_that_never_ends_is_ended_too(sandbox: "SandboxDriver") -> None:
+def test_a_definition_that_never_ends_is_ended_too(sandbox: SandboxDriver) -> None:
     text = b"n = 0\nwhile True: n += 1\ndef wanted(x): return x + n"
     session = Session(sandbox.server, text, "py", Limits(call_s=1))
     with pytest.raises(SubmissionFailed, match="endless loop") as caught:
@@ -72,7 +69,7 @@ def test_a_definition_that_never_ends_is_ended_too(sandbox: "SandboxDriver") -> 
     assert sandbox.is_good()
 
 
-def test_time_is_limited_over_all_calls_too(sandbox: "SandboxDriver") -> None:
+def test_time_is_limited_over_all_calls_too(sandbox: SandboxDriver) -> None:
     session, module = sandbox.open_with_body("time.sleep(0.8)\nreturn x", Limits(total_s=2))
     sandbox.call(module)
     time.sleep(1.5)  # what we do meanwhile is not held against it
@@ -89,7 +86,7 @@ IGNORING = ["", "signal.signal(signal.SIGXCPU, signal.SIG_IGN)"]
 
 
 @pytest.mark.sampled("ignored", IGNORING, IGNORING[1:])
-def test_processor_time_is_limited_over_all_calls(sandbox: "SandboxDriver", ignored: str) -> None:
+def test_processor_time_is_limited_over_all_calls(sandbox: SandboxDriver, ignored: str) -> None:
     failure = sandbox.get_failure(f"{ignored}\nwhile True: pass", Limits(cpu_s=1, call_s=60))
     assert failure.status is Status.TIMED_OUT
     assert str(failure) == "used more than 1 s of processor time"
@@ -124,7 +121,7 @@ def test_processor_time_is_limited_over_all_calls(sandbox: "SandboxDriver", igno
     ],
 )
 def test_a_process_that_ends_is_a_failure_of_that_call(
-    sandbox: "SandboxDriver", body: str, message: str
+    sandbox: SandboxDriver, body: str, message: str
 ) -> None:
     failure = sandbox.get_failure(body)
     assert failure.status is Status.CRASHED
@@ -132,9 +129,7 @@ def test_a_process_that_ends_is_a_failure_of_that_call(
 
 
 @pytest.mark.parametrize("body", ["raise SystemExit", "sys.exit(0)", "quit()", "exit(1)"])
-def test_leaving_by_an_exception_is_an_error_like_others(
-    sandbox: "SandboxDriver", body: str
-) -> None:
+def test_leaving_by_an_exception_is_an_error_like_others(sandbox: SandboxDriver, body: str) -> None:
     session, module = sandbox.open_with_body(body)
     for _ in range(2):
         with pytest.raises(SubmissionFailed, match=r"SystemExit.* \(line 3\)") as caught:
@@ -143,14 +138,14 @@ def test_leaving_by_an_exception_is_an_error_like_others(
     session.close()
 
 
-def test_endless_recursion_is_reported_with_its_location(sandbox: "SandboxDriver") -> None:
+def test_endless_recursion_is_reported_with_its_location(sandbox: SandboxDriver) -> None:
     failure = sandbox.get_failure("return wanted(x)")
     assert failure.status is Status.CRASHED
     assert failure.message.startswith("RecursionError: maximum recursion depth exceeded")
     assert failure.line == 3
 
 
-def test_recursion_without_a_limit_ends(sandbox: "SandboxDriver") -> None:
+def test_recursion_without_a_limit_ends(sandbox: SandboxDriver) -> None:
     body = "sys.setrecursionlimit(10**9)\ndef f(n): return max(map(f, [n + 1]))\nreturn f(0)"
     failure = sandbox.get_failure(body, Limits(memory=256 << 20))
     assert failure.status in (Status.CRASHED, Status.OUT_OF_MEMORY)
@@ -167,7 +162,7 @@ def test_recursion_without_a_limit_ends(sandbox: "SandboxDriver") -> None:
     ],
     ids=["bytes", "tensor", "list", "many tensors", "expanded"],
 )
-def test_out_of_memory_is_reported(sandbox: "SandboxDriver", body: str) -> None:
+def test_out_of_memory_is_reported(sandbox: SandboxDriver, body: str) -> None:
     failure = sandbox.get_failure(body, Limits(memory=256 << 20))
     assert failure.status is Status.OUT_OF_MEMORY
 
@@ -186,7 +181,7 @@ def test_out_of_memory_is_reported(sandbox: "SandboxDriver", body: str) -> None:
     ],
     ids=["noise", "words", "empty header", "endless body", "pickle"],
 )
-def test_invalid_frame_closes_the_channel(sandbox: "SandboxDriver", body: str) -> None:
+def test_invalid_frame_closes_the_channel(sandbox: SandboxDriver, body: str) -> None:
     failure = sandbox.get_failure(body)
     assert failure.status is Status.CRASHED
     assert "broke off the conversation" in failure.message
@@ -202,7 +197,7 @@ def test_invalid_frame_closes_the_channel(sandbox: "SandboxDriver", body: str) -
         '{"id": 4, "op": "ok", "meta": {"form": "x", "dtypes": [], "devices": []}}',
     ],
 )
-def test_replies_to_other_requests_are_rejected(sandbox: "SandboxDriver", header: str) -> None:
+def test_replies_to_other_requests_are_rejected(sandbox: SandboxDriver, header: str) -> None:
     body = f"""
         head = {header!r}.encode()
         os.write(3, struct.pack("<IQ", len(head), 0) + head)
@@ -213,7 +208,7 @@ def test_replies_to_other_requests_are_rejected(sandbox: "SandboxDriver", header
     assert "answered something that was not asked" in failure.message
 
 
-def test_unrequested_bytes_close_the_channel(sandbox: "SandboxDriver") -> None:
+def test_unrequested_bytes_close_the_channel(sandbox: SandboxDriver) -> None:
     body = """
         import threading
         def chatter():
@@ -234,7 +229,7 @@ def test_unrequested_bytes_close_the_channel(sandbox: "SandboxDriver") -> None:
     session.close()
 
 
-def test_exit_after_a_reply_is_no_failure(sandbox: "SandboxDriver") -> None:
+def test_exit_after_a_reply_is_no_failure(sandbox: SandboxDriver) -> None:
     """A child that was killed when it had answered said nothing that nobody asked for."""
     child = sandbox.server.start_child(Limits())
     assert child.request("drop", {"handles": []}).op == "ok"
@@ -246,7 +241,7 @@ def test_exit_after_a_reply_is_no_failure(sandbox: "SandboxDriver") -> None:
     assert child.killed_by_others
 
 
-def test_late_server_report_blames_no_submission(own_sandbox: "SandboxDriver") -> None:
+def test_late_server_report_blames_no_submission(own_sandbox: SandboxDriver) -> None:
     """Who killed a child is known from the child, not from how soon the server speaks of it."""
     child = own_sandbox.server.start_child(Limits())
     assert child.request("drop", {"handles": []}).op == "ok"
@@ -262,7 +257,7 @@ def test_late_server_report_blames_no_submission(own_sandbox: "SandboxDriver") -
 
 
 def test_failed_process_start_is_reported_and_the_server_continues(
-    own_sandbox: "SandboxDriver", monkeypatch: pytest.MonkeyPatch
+    own_sandbox: SandboxDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's own code for a fork that fails, run here in its place."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -288,7 +283,7 @@ def test_failed_process_start_is_reported_and_the_server_continues(
 
 
 def test_late_reply_is_not_used_for_the_next_request(
-    own_sandbox: "SandboxDriver",
+    own_sandbox: SandboxDriver,
 ) -> None:
     server = own_sandbox.server
     os.kill(server.process.pid, signal.SIGSTOP)
@@ -300,7 +295,7 @@ def test_late_reply_is_not_used_for_the_next_request(
         server.start_child(Limits())
 
 
-def test_slow_trickle_of_bytes_gains_no_time(sandbox: "SandboxDriver") -> None:
+def test_slow_trickle_of_bytes_gains_no_time(sandbox: SandboxDriver) -> None:
     body = """
         os.write(3, struct.pack("<IQ", 100, 0))
         while True:
@@ -310,20 +305,20 @@ def test_slow_trickle_of_bytes_gains_no_time(sandbox: "SandboxDriver") -> None:
     assert sandbox.get_failure(body, Limits(call_s=1)).status is Status.TIMED_OUT
 
 
-def test_an_answer_that_is_too_large_is_not_read(sandbox: "SandboxDriver") -> None:
+def test_an_answer_that_is_too_large_is_not_read(sandbox: SandboxDriver) -> None:
     failure = sandbox.get_failure("return torch.zeros(1 << 20)", Limits(reply=1 << 20))
     assert failure.status is Status.CRASHED
     assert "over the limit" in failure.message
 
 
-def test_unsupported_dtype_is_reported(sandbox: "SandboxDriver") -> None:
+def test_unsupported_dtype_is_reported(sandbox: SandboxDriver) -> None:
     failure = sandbox.get_failure("return x.to(torch.complex64)")
     assert failure.status is Status.CRASHED
     assert "a tensor of dtype complex64 cannot be sent" in failure.message
 
 
 def test_of_forty_megabytes_of_prints_the_beginning_is_kept(
-    sandbox: "SandboxDriver", capfd: pytest.CaptureFixture[str]
+    sandbox: SandboxDriver, capfd: pytest.CaptureFixture[str]
 ) -> None:
     body = """
         for _ in range(8):
@@ -341,5 +336,5 @@ def test_of_forty_megabytes_of_prints_the_beginning_is_kept(
     assert capfd.readouterr() == ("", "")
 
 
-def test_nothing_can_be_read_from_standard_input(sandbox: "SandboxDriver") -> None:
+def test_nothing_can_be_read_from_standard_input(sandbox: SandboxDriver) -> None:
     assert sandbox.get_failure("return input()").message.startswith("EOFError")

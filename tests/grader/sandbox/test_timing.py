@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +21,7 @@ from headcheck.grader.sandbox.timing import (
 )
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.crowd import alone_with
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
+from tests.grader.conftest import SandboxDriver
 
 if sys.platform != "linux":
     pytest.skip("only Linux has schedstat", allow_module_level=True)
@@ -32,7 +29,7 @@ if sys.platform != "linux":
 COMPUTE = "end = time.process_time() + 0.6\nwhile time.process_time() < end: pass\nreturn x"
 
 
-def took(sandbox: "SandboxDriver", body: str, limits: Limits | None = None) -> RequestTime:
+def took(sandbox: SandboxDriver, body: str, limits: Limits | None = None) -> RequestTime:
     """What one call of a function with this body took."""
     session, module = sandbox.open_with_body(body, limits)
     try:
@@ -45,26 +42,26 @@ def took(sandbox: "SandboxDriver", body: str, limits: Limits | None = None) -> R
     return last
 
 
-def test_sleeping_is_idle(sandbox: "SandboxDriver") -> None:
+def test_sleeping_is_idle(sandbox: SandboxDriver) -> None:
     slept = took(sandbox, "time.sleep(0.6)\nreturn x")
     assert slept.idle == pytest.approx(slept.own, abs=0.2)
     assert 0.4 < slept.idle < 0.7
 
 
-def test_computing_is_not_idle(sandbox: "SandboxDriver") -> None:
+def test_computing_is_not_idle(sandbox: SandboxDriver) -> None:
     computed = took(sandbox, COMPUTE)
     assert 0.55 < computed.own < 0.9
     assert computed.idle < 0.2
 
 
-def test_aborted_call_is_counted(sandbox: "SandboxDriver") -> None:
+def test_aborted_call_is_counted(sandbox: SandboxDriver) -> None:
     slept = took(sandbox, "time.sleep(60)", Limits(call_s=0.6))
     assert 0.4 < slept.idle < 0.9
     looped = took(sandbox, "while True: pass", Limits(call_s=0.6))
     assert looped.idle < 0.2
 
 
-def test_sleep_before_exit_is_counted(sandbox: "SandboxDriver") -> None:
+def test_sleep_before_exit_is_counted(sandbox: SandboxDriver) -> None:
     slept = took(sandbox, "time.sleep(0.6)\nos._exit(0)", Limits())
     assert 0.4 < slept.idle < 0.8
 

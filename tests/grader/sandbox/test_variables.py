@@ -1,6 +1,6 @@
 """Variables of a notebook, set to other numbers before a class is built."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -17,11 +17,9 @@ from headcheck.grader.sandbox.worker import runtime
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.violations.violation import SubmissionFailed
+from tests.grader.conftest import SandboxDriver
 from tests.grader.sandbox.runtimes import load_cells, make_subject
 from tests.notebooks import write_notebook
-
-if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
 
 # As in the lecture "Let's build GPT", whose sizes are the notebook's.
 CELLS = (
@@ -178,7 +176,7 @@ def test_many_sizes_are_set_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
     assert call(subject.construct("Head", {"head_size": 1}, 1), 1, 2, 64).shape == (1, 2, 1)
 
 
-def test_sizes_are_set_in_a_confined_process_too(sandbox: "SandboxDriver") -> None:
+def test_sizes_are_set_in_a_confined_process_too(sandbox: SandboxDriver) -> None:
     session = Session(sandbox.server, write_notebook(*CELLS), "ipynb", Limits())
     listed = {each["name"]: each["value"] for each in session.read_outline()["variables"]}
     assert listed["n_embd"] == 64
