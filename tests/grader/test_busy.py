@@ -3,9 +3,7 @@
 `pytest -m deep tests/grader/test_busy.py` judges a class alone and beside forty processes.
 """
 
-import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +31,7 @@ from headcheck.properties.violations.violation import SubmissionFailed
 from tests.commands import RIGHT
 from tests.crowd import alone_with, crowd
 from tests.grader.conftest import SandboxDriver
+from tests.interpreter import run_python
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has schedstat")
 SLUG = "simplified_attention"
@@ -121,13 +120,8 @@ def write_class(folder: Path) -> None:
 
 
 def grade_class(folder: Path) -> list[object]:
-    command = [sys.executable, "-m", "headcheck", "grade", str(folder), "--seed", "1"]
-    end = subprocess.run(
-        [*command, "--exercise", SLUG, "--format", "json", "--jobs", "2"],
-        capture_output=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+    asked = ("--seed", "1", "--exercise", SLUG, "--format", "json", "--jobs", "2")
+    end = run_python("-m", "headcheck", "grade", str(folder), *asked, OMP_NUM_THREADS="1")
     assert end.returncode == 1, end.stderr
     report = from_json(end.stdout)
     return [replace(each, seconds=0.0) for each in report.submissions]

@@ -2,10 +2,7 @@
 
 import base64
 import json
-import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -15,10 +12,10 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader import run
 from headcheck.grader.course import grading
 from headcheck.grader.course.store.store import open_store
-from headcheck.grader.ui import course_commands
 from headcheck.properties.terms.depth import Depth
 from tests.commands import RIGHT, WRONG, Command
 from tests.grader.course.gradebooks import read_rows, refuse_to_judge
+from tests.interpreter import run_python
 
 SLUG = "simplified_attention"
 
@@ -313,7 +310,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.cli import main
 main()
 """
-    done = python(program)
+    done = run_python("-c", program)
     assert done.stderr == f"headcheck: needs {package}: {ADVICE} '.[course]'\n"
     assert (done.returncode, done.stdout) == (2, "")
 
@@ -327,20 +324,9 @@ sys.argv = ["headcheck", "start", "linear_layer", {str(tmp_path)!r}, "--form", {
 from headcheck.grader.ui.cli import main
 main()
 """
-        done = python(program)
+        done = run_python("-c", program)
         assert done.returncode == code, done.stderr
         assert (f"{ADVICE} '.[student]'" in done.stderr) == (code == 2)
-
-
-def test_help_needs_neither_torch_nor_a_database() -> None:
-    program = """
-import sys
-from headcheck.grader.ui.cli import cli
-cli(["--help"], standalone_mode=False)
-heavy = {"torch", "sqlalchemy", "alembic", "psycopg", "pyarrow"} & set(sys.modules)
-assert not heavy, heavy
-"""
-    assert python(program).returncode == 0
 
 
 WITHOUT_TORCH = [
@@ -364,18 +350,5 @@ cli({[*arguments, "--store", "c.db"]!r}, standalone_mode=False)
 heavy = {{"torch", "numpy", "hypothesis", "alembic"}} & set(sys.modules)
 assert not heavy, heavy
 """
-    done = python(program, Path.cwd())
+    done = run_python("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def python(program: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What a fresh interpreter says to a program."""
-    root = Path(course_commands.__file__).parents[3]
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder or root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )

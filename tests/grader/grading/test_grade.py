@@ -1,9 +1,6 @@
 """From a file to its record: what is told of a wrong answer, and that it is told every time."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +24,7 @@ from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import Note, Status
 from tests.grader.conftest import GradeNotebook, GradeText, SandboxDriver
+from tests.interpreter import run_python
 
 
 def troubles(record: SubmissionRecord) -> list[str]:
@@ -94,10 +92,8 @@ def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(
     assert wrong.counterexample is not None and wrong.counterexample.code is not None
     assert wrong.case is not None and "tokens=" in wrong.case
     code = f"{source}\n{wrong.counterexample.code}"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert ran.stdout.startswith("tensor(")
+    ran = run_python("-c", code)
+    assert ran.returncode == 0 and ran.stdout.startswith("tensor(")
 
 
 def test_unsupported_constructor_arguments_are_reported(grade_notebook: GradeNotebook) -> None:
@@ -185,14 +181,7 @@ def test_records_are_deterministic(sandbox: SandboxDriver, tmp_path: Path) -> No
             records = grade_file_or_raise(server, find_submissions(sys.argv[1:])[0], Settings())
         print(to_json(build_report([replace(r, seconds=0) for r in records])))
     """
-    root = str(Path(__file__).resolve().parents[3])
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(path)],
-        env={**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": "12345", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = run_python("-c", textwrap.dedent(program), str(path), PYTHONHASHSEED="12345")
     assert json.loads(ran.stdout) == json.loads(to_json(build_report(first)))
 
 

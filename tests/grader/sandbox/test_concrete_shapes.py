@@ -1,13 +1,11 @@
 """Gradients are computed and refused as before without sympy; who needs it gets torch's module."""
 
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.interpreter import run_python
+
 WITH_STAND_IN = """
     from headcheck.grader.sandbox.server_side import concrete_shapes
     concrete_shapes.bypass_sympy()
@@ -54,13 +52,9 @@ USES = {
 
 def run(*parts: str) -> str:
     program = "import sys, torch\n" + "".join(map(textwrap.dedent, parts))
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    ).stdout
+    ran = run_python("-W", "ignore", "-c", program)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def test_gradients_are_as_before_and_sympy_stays_away() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -34,6 +33,7 @@ from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.server_side.jail import landlock, probe
 from tests.commands import RIGHT
 from tests.grader.conftest import SandboxDriver
+from tests.interpreter import run_python
 
 SETTINGS = Settings(exercise=BY_SLUG["simplified_attention"])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks and pidfds are Linux's")
@@ -229,14 +229,7 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         main()
     """
     (tmp_path / "ada.py").write_text(RIGHT)
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), "check", "ada.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(str(run.__file__)).parents[2])},
-        check=False,
-    )
+    done = run_python("-c", textwrap.dedent(program), "check", "ada.py", folder=tmp_path)
     assert done.stdout.startswith("refused 2\nada.py  ")
     assert done.stderr.startswith(
         "headcheck: submissions cannot be confined here (isolation level D; "

@@ -1,15 +1,12 @@
 """The compiler is left out: the meta device computes as before, and nothing is imported for it."""
 
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
 from headcheck.grader.sandbox.server_side import uncompiled
+from tests.interpreter import run_python
 
-ROOT = Path(__file__).resolve().parents[3]
 META = """
     scores = torch.ones(2, 3, 3, device="meta", dtype=torch.float64).tril()
     weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1) / 2**0.5
@@ -20,9 +17,7 @@ META = """
 
 def said(before: str) -> str:
     program = f"import sys, torch\n{before}\n{textwrap.dedent(META)}"
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout
+    return run_python("-c", program).stdout
 
 
 @pytest.mark.whole

@@ -1,9 +1,6 @@
 """The command: exit codes, what goes where, and that every fault is one line."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ from headcheck.grader import run
 from headcheck.grader.report.records import from_json
 from headcheck.grader.report.rounding import round_points
 from tests.commands import RIGHT, WRONG, Command, one_line, written
+from tests.interpreter import run_python
 
 # ------------------------------------------------------------------------------ grading
 
@@ -331,62 +329,14 @@ def test_an_interrupt_ends_with_2(headcheck: Command, monkeypatch: pytest.Monkey
 # ----------------------------------------------------------------------- as a process
 
 
-def as_process(
-    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    root = str(Path(__file__).resolve().parents[3])
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": root, "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", **(env or {})},
-        cwd=cwd,
-        timeout=120,
-        check=False,
-    )
-
-
-HEAVY = "[m for m in ('torch', 'hypothesis', 'numpy', 'IPython', 'jinja2') if m in sys.modules]"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["grade", "--help"],
-        ["--version"],
-        ["list"],
-        ["show", "causal_attention"],
-        ["hint", "causal_attention", "2"],
-        ["nonsense"],
-    ],
-    ids=" ".join,
-)
-def test_commands_that_only_read_import_nothing_heavy(arguments: list[str]) -> None:
-    program = f"""
-import sys
-from headcheck.grader.ui.cli import main
-sys.argv = ["headcheck", *{arguments!r}]
-try:
-    main()
-finally:
-    print({HEAVY}, file=sys.stderr)
-"""
-    ran = as_process("-c", program)
-    assert ran.stderr.splitlines()[-1] == "[]"
-    assert ran.returncode == (2 if arguments == ["nonsense"] else 0)
-
-
 @pytest.mark.whole
 def test_the_module_runs_in_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
     (tmp_path / "Ξένια.py").write_text(WRONG)
-    ran = as_process(
-        "-m", "headcheck", "grade", ".", env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path
-    )
+    grade = ("-m", "headcheck", "grade", "Ξένια.py")
+    ran = run_python(*grade, folder=tmp_path, PYTHONIOENCODING="ascii")
     assert (ran.returncode, ran.stderr) == (1, "")
     assert "simplified_attention" in ran.stdout and ran.stdout.isascii()
-    as_json = ["-m", "headcheck", "grade", "Ξένια.py", "--format", "json"]
-    ran = as_process(*as_json, env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path)
+    ran = run_python(*grade, "--format", "json", folder=tmp_path, PYTHONIOENCODING="ascii")
     assert from_json(ran.stdout).submissions[0].student == "Ξένια"
 
 

@@ -4,16 +4,13 @@ Courses have a `grader.py`, a folder `exercises`, a `conftest.py`: none of them 
 command, the plugin or a notebook.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from headcheck.grader.location import HEADCHECK
+from tests.interpreter import run_python
 
 PLUGIN = "headcheck.grader.ui.pytest_plugin.plugin"
 NAMES = ("grader", "properties", "reference", "exercises", "headcheck_plugin")
@@ -76,13 +73,6 @@ def test_names_of_a_course_shadow_nothing(
     (tmp_path / "notebook.py").write_text(NOTEBOOK.format(answer=ANSWER))
     known = {each.value for each in entry_points(group="pytest11")}
     plugin = {} if PLUGIN in known else {"PYTEST_PLUGINS": PLUGIN}  # where it is not installed
-    ran = subprocess.run(
-        [sys.executable, *COMMANDS[way]],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(HEADCHECK.parent), **plugin},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = run_python(*COMMANDS[way], folder=tmp_path, **plugin)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "a file of the course was imported" not in ran.stdout + ran.stderr

@@ -1,7 +1,5 @@
 """`headcheck verify`: the first failure comes first, then one screen; and nothing is done twice."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from headcheck.grader.ui.pytest_plugin.plugin import use_one_thread
 from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
 from headcheck.grader.ui.pytest_plugin.verify_report import list_cause, shorten
 from headcheck.properties.families.sizes import every_size_is_right
+from tests.interpreter import run_python
 
 CONTRACT = BY_SLUG["simplified_attention"].contract
 SCALED = '''
@@ -28,11 +27,9 @@ RIGHT = SCALED.replace(" / x.shape[1] ** 0.5", "")
 
 def verify(folder: Path, source: str, *words: str) -> tuple[int, list[str]]:
     (folder / "own.py").write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "headcheck", "verify", "own.py:simplified_attention"]
-    asked = ["--exercise", "simplified_attention", "--cases", "bank", *words]
-    done = subprocess.run(
-        [*command, *asked], cwd=folder, capture_output=True, text=True, check=False
-    )
+    asked = ("--exercise", "simplified_attention", "--cases", "bank", *words)
+    verified = ("-m", "headcheck", "verify", "own.py:simplified_attention")
+    done = run_python(*verified, *asked, folder=folder)
     return done.returncode, done.stdout.splitlines()
 
 
