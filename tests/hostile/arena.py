@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import headcheck
-from tests.hostile.corpus import QUICK, Attack, read_twin
+from tests.hostile.corpus import QUICK, TWINS, Attack
 from tests.hostile.listeners import Listeners
 from tests.hostile.users import NOBODY, build_user_options, find_interpreter
 
@@ -230,7 +230,7 @@ class Arena:
     def get_honest_score(self, twin: str) -> float:
         """What an answer with the same faults gets that hides none of them. Raises Gone, Broken."""
         if twin not in self.honest_scores:
-            [record] = self.grade(read_twin(twin))["records"]
+            [record] = self.grade(TWINS[twin])["records"]
             self.honest_scores[twin] = record["score"]
         return self.honest_scores[twin]
 
@@ -302,7 +302,7 @@ class Arena:
 
     def check_next_submission(self) -> list[str]:
         """What is wrong with how a good submission is judged afterwards. Raises Gone, Broken."""
-        record = self.grade(read_twin("right"))["records"][0]
+        record = self.grade(TWINS["right"])["records"][0]
         if record["status"] == "passed" and record["score"] == record["max_score"]:
             return []
         return [f"the next good submission {record['status']}: {join_messages(record)[:300]}"]

@@ -6,11 +6,13 @@ wrong where the attack is after points, so that every point above those of the s
 without an attack is a forged one. Besides what stands here, every attack is held to the witnesses
 of `arena.py`.
 
-A file of `attacks/` holds only what its attack adds to its twin, an honest answer of `twins/`: a
-function `attack`, which is called before every answer and returns what it won; a function `answer`,
-which is given the input and the output and returns something in place of the output; or, where that
-is not enough, a class `MultiHeadAttention` derived from `Twin`. `sockets` yields the descriptors
-that lead to somebody.
+A file of `attacks/` holds only what its attack adds to its twin, an honest answer: a function
+`attack`, which is called before every answer and returns what it won, or `attack_once`, which is
+called before the first; a function `answer`, which is given the input and the output and returns
+something in place of the output; or, where that is not enough, a class `MultiHeadAttention` derived
+from `Twin`. All of them may use what `BEFORE` defines: `sockets` yields the descriptors that lead
+to somebody, and `PIDS` are the processes to harm. An attack of one expression has no file, but a
+row in `short_attacks.py`.
 
 The source of an attack names what it is up against by marks that `arena.py` fills in:
 
@@ -31,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headcheck.properties.violations.violation import Status
+from tests.hostile.short_attacks import RETURNED, SENT
 
 FOLDER = Path(__file__).parent
 PASSED = frozenset({Status.PASSED})
@@ -40,11 +43,33 @@ TIMED_OUT = frozenset({Status.TIMED_OUT})
 NO_MEMORY = frozenset({Status.OUT_OF_MEMORY, Status.CRASHED})
 NOT_PASSED = FAILED | CRASHED | TIMED_OUT | NO_MEMORY
 
+TWIN = (FOLDER / "twins" / "right.py").read_text("utf-8")
+OVERWRITING = """out = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        if x.is_contiguous():
+            x.data.mul_(2)
+        return out
+"""
+TWINS = {
+    "right": TWIN,
+    "wrong": TWIN.replace(", is_causal=True", ""),
+    "writes_over_its_input": TWIN.replace(TWIN.splitlines()[-1].strip() + "\n", OVERWRITING),
+}
+"""honest answers; the wrong one, which does not mask the future, is that of attacks after points"""
+
 BEFORE = """
+import functools
 import os
 import stat
+import struct
+import torch
+from contextlib import suppress
+
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
 
 def attack():
+    pass
+
+def attack_once():
     pass
 
 def answer(x, out):
@@ -57,11 +82,18 @@ def sockets():
                 yield fd
         except OSError:
             pass
+
+def frame(text, body=b""):
+    return struct.pack("<IQ", len(text), len(body)) + text + body
 """
 CALLING = """
+@functools.cache
+def try_once():
+    return attack_once()
+
 class MultiHeadAttention(Twin):
     def forward(self, x):
-        if won := attack():
+        if won := try_once() or attack():
             raise RuntimeError(f"@won@ {won}")
         return answer(x, super().forward(x))
 """
@@ -71,11 +103,6 @@ HANGING: Mapping[str, float] = {**QUICK, "call_s": 0.7, "total_s": 1.5}
 """For those that must be ended."""
 BURNING: Mapping[str, float] = {**QUICK, "cpu_s": 3, "memory": 4 << 30}
 """For those that the processor limit must end, not the memory that many threads take."""
-
-
-def read_twin(name: str) -> str:
-    """The source of an honest answer."""
-    return (FOLDER / "twins" / f"{name}.py").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +122,24 @@ class Attack:
 
     @property
     def written(self) -> str:
-        """Its file."""
+        """What is its own: its file, or what its row stands for."""
+        if self.name in RETURNED:
+            said, returned = RETURNED[self.name]
+            return f'"""{said}"""\ndef answer(x, out):\n    return {returned}\n'
+        if self.name in SENT:
+            said, sent = SENT[self.name]
+            write = f"    for fd in sockets():\n        os.write(fd, {sent})\n"
+            return f'"""{said}"""\ndef attack():\n{write}'
         return (FOLDER / "attacks" / f"{self.name}.py").read_text("utf-8")
 
     @property
     def source(self) -> str:
         """What is handed in: its twin, what it uses and replaces, its file, and what calls it."""
-        twin = read_twin(self.twin or "right").replace("class MultiHeadAttention", "class Twin")
+        twin = TWINS[self.twin or "right"].replace("class MultiHeadAttention", "class Twin")
         handed_in = [twin, BEFORE, self.written]
         if "class MultiHeadAttention" not in self.written:
-            assert re.search(r"^def (attack|answer)\(", self.written, re.MULTILINE), self.name
+            called = r"^def (attack(_once)?|answer)\("
+            assert re.search(called, self.written, re.MULTILINE), self.name
             handed_in.append(CALLING)
         return "\n".join(handed_in)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.corpus import QUICK, read_twin
+from tests.hostile.corpus import QUICK, TWINS
 
-TEXT = read_twin("right")
+TEXT = TWINS["right"]
 
 
 def make_notebook(*cells: str, version: int = 4, **more: Any) -> str:

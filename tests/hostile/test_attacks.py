@@ -9,10 +9,11 @@ from tests.hostile.corpus import (
     FOLDER,
     KNOWN_LIMITS,
     PAIRED_ATTACK,
+    TWINS,
     Attack,
     KnownLimit,
-    read_twin,
 )
+from tests.hostile.short_attacks import RETURNED, SENT
 
 REPETITIONS = 20
 
@@ -60,12 +61,12 @@ def test_known_limits_hold_on_the_stated_levels(
 def test_every_file_is_in_the_manifest_and_says_what_it_tries() -> None:
     files = {path.stem for path in (FOLDER / "attacks").glob("*.py")}
     listed = [PAIRED_ATTACK, *ATTACKS, *(limit.attack for limit in KNOWN_LIMITS)]
-    assert sorted(files) == sorted(attack.name for attack in listed)
+    assert sorted([*files, *RETURNED, *SENT]) == sorted(attack.name for attack in listed)
     assert all(attack.description.endswith(".") for attack in listed)
 
 
 def test_wrong_answer_gets_some_points_so_forging_is_visible(arenas: Arenas) -> None:
     arena = arenas(SETTINGS[0])
-    [record] = arena.grade(read_twin("wrong"))["records"]
+    [record] = arena.grade(TWINS["wrong"])["records"]
     assert 0 < record["score"] < record["max_score"]
     assert record["status"] == "failed"

@@ -1,12 +1,10 @@
 """Imports the reference and the judge, and answers with what they expect."""
 
-import functools
 import importlib
 import sys
 
 
-@functools.cache
-def attack():
+def attack_once():
     for name in [n for n in sys.modules if n.split(".")[0] == "headcheck"]:
         del sys.modules[name]
     sys.path.insert(0, "@project@")
@@ -18,11 +16,9 @@ def attack():
         "headcheck.exercises",
         "headcheck.grader.grading.grade",
     ):
-        try:
+        with suppress(Exception):
             module = importlib.import_module(name)
             # An empty folder makes a package, too, which knows nothing.
             if getattr(module, "__file__", None):
                 won.append(module.__name__)
-        except Exception:
-            pass
     return won

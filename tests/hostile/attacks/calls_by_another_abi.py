@@ -1,15 +1,13 @@
 """Calls the kernel by its 32-bit and x32 doors, where numbers mean other calls."""
 
 import ctypes
-import functools
 import mmap
 import platform
 
 CODE = bytes.fromhex("b814000000cd80c3")  # mov eax, 20 (getpid of i386); int 0x80; ret
 
 
-@functools.cache
-def attack():
+def attack_once():
     if platform.machine() != "x86_64":
         return []
     won, libc = [], ctypes.CDLL(None, use_errno=True)

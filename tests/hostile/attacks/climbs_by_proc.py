@@ -1,11 +1,9 @@
 """Opens what it may not by other names: /proc/self/root, /dev/fd, dots and double slashes."""
 
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     target = "@arena@/submissions/ada.py"
     prefixes = (
@@ -19,15 +17,11 @@ def attack():
         "/dev/fd/0/..",
     )
     for prefix in prefixes:
-        try:
+        with suppress(OSError):
             with open(prefix + target) as file:
                 won.append((prefix, len(file.read())))
-        except OSError:
-            pass
     for fd in range(4096):
-        try:
+        with suppress(OSError):
             os.close(os.open("..", os.O_RDONLY, dir_fd=fd))
             won.append(("folder", fd))
-        except OSError:
-            pass
     return won

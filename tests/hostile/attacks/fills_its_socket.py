@@ -8,10 +8,8 @@ import time
 def pour():
     while True:
         for fd in range(3, 8):
-            try:
+            with suppress(OSError):
                 os.write(fd, bytes(1 << 20))
-            except OSError:
-                pass
 
 
 def attack():

@@ -1,13 +1,11 @@
 """Creates empty files and folders wherever it can, 2000 a place."""
 
-import functools
 import os
 
 PLACES = "@arena@", "/tmp", "/var/tmp", "/dev/shm", "/run", "."
 
 
-@functools.cache
-def attack():
+def attack_once():
     made = 0
     for place in PLACES:
         try:

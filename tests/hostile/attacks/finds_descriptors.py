@@ -1,12 +1,10 @@
 """Looks for descriptors other than the standard ones and its one socket, and uses what it finds."""
 
-import functools
 import os
 import stat
 
 
-@functools.cache
-def attack():
+def attack_once():
     won, sockets = [], 0
     for fd in range(3, 4096):
         try:

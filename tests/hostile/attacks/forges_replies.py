@@ -2,7 +2,6 @@
 
 import json
 import os
-import struct
 import sys
 
 
@@ -29,4 +28,4 @@ def attack():
         {"id": asked.id if asked else 6, "op": "ok", "meta": meta, "tensors": []}
     ).encode()
     for fd in sockets():
-        os.write(fd, struct.pack("<IQ", len(text), 0) + text)
+        os.write(fd, frame(text))

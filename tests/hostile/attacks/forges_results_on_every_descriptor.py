@@ -1,16 +1,12 @@
 """Writes a report with full marks to every descriptor that can be written."""
 
-import functools
 import os
 
 REPORT = b'{"score": 20, "max_score": 20, "status": "passed", "cpu": 0, "memory": 0}\n'
 
 
-@functools.cache
-def attack():
+def attack_once():
     for fd in range(4096):
-        try:
+        with suppress(OSError):
             os.write(fd, REPORT)
-        except OSError:
-            pass
     return []

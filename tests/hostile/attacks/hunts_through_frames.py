@@ -1,11 +1,9 @@
 """Climbs the stack, looks at every local variable for what is expected, and rewrites them."""
 
-import functools
 import sys
 
 
-@functools.cache
-def attack():
+def attack_once():
     frame, won = sys._getframe(), []
     while frame is not None:
         for name, value in list(frame.f_locals.items()):

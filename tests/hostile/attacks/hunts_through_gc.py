@@ -1,6 +1,5 @@
 """Looks through every object in memory for the oracle, the exercises and the cases."""
 
-import functools
 import gc
 import types
 
@@ -17,8 +16,7 @@ TARGETS = {
 }
 
 
-@functools.cache
-def attack():
+def attack_once():
     gc.unfreeze()
     won = set()
     for each in gc.get_objects():

@@ -1,11 +1,9 @@
 """Looks through the modules that the runner loaded for rooms that know the answers."""
 
-import functools
 import sys
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for name, module in list(sys.modules.items()):
         if module is not None and name.startswith(

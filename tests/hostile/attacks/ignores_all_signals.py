@@ -5,10 +5,8 @@ import signal
 
 def attack():
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        try:
+        with suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_IGN)
-        except (OSError, ValueError):
-            pass
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while True:
         pass

@@ -29,10 +29,8 @@ def attack():
     sys.path.insert(0, "@project@")
     importlib.invalidate_caches()
     for way in ways():
-        try:
+        with suppress(Exception):
             return way().MultiHeadAttention
-        except Exception:
-            pass
     return None
 
 

@@ -1,12 +1,10 @@
 """Leaves a key in the kernel's keyring, which outlives it and is shared by its user."""
 
 import ctypes
-import functools
 import platform
 
 
-@functools.cache
-def attack():
+def attack_once():
     if platform.machine() != "x86_64":
         return []
     libc, won = ctypes.CDLL(None, use_errno=True), []

@@ -1,11 +1,9 @@
 """Asks for size, time and kind of files that it may not read."""
 
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for path in ("@arena@/submissions/ada.py", "@arena@/results.json", "@unix@", "/etc/shadow"):
         for look in (
@@ -13,9 +11,7 @@ def attack():
             os.lstat,
             lambda path: os.access(path, os.W_OK) or os.stat(path, dir_fd=0),
         ):
-            try:
+            with suppress(OSError):
                 look(path)
                 won.append(path)
-            except OSError:
-                pass
     return sorted(set(won))

@@ -1,7 +1,6 @@
 """Makes namespaces of its own to be root in: unshare, setns, chroot, pivot_root, mount."""
 
 import ctypes
-import functools
 import os
 import platform
 
@@ -9,8 +8,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 PIVOT = 155 if platform.machine() == "x86_64" else 41
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for name, flag in (("user", 0x10000000), ("mount", 0x20000), ("network", 0x40000000)):
         if libc.unshare(flag) == 0:
@@ -20,17 +18,13 @@ def attack():
         won.append("mount")
     for kind in ("mnt", "net", "pid", "user"):
         for pid in ("1", "@grader@", str(os.getppid())):
-            try:
+            with suppress(OSError):
                 fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
                 if libc.setns(fd, 0) == 0:
                     won.append(f"setns {kind}")
-            except OSError:
-                pass
-    try:
+    with suppress(OSError):
         os.chroot("/tmp")
         won.append("chroot")
-    except OSError:
-        pass
     if libc.syscall(PIVOT, b"/tmp", b"/tmp") == 0:
         won.append("pivot_root")
     return won

@@ -1,12 +1,10 @@
 """Makes a POSIX message queue and a named semaphore, which outlive every process."""
 
 import ctypes
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None), []
     if libc.mq_open(b"/@token@", os.O_CREAT | os.O_RDWR, 0o666, None) >= 0:
         libc.mq_unlink(b"/@token@")

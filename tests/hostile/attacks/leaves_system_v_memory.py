@@ -1,11 +1,9 @@
 """Makes System V shared memory, semaphores and queues, which outlive every process."""
 
 import ctypes
-import functools
 
 
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None), []
     made = {
         "shmget": libc.shmget(0x48434B, 1 << 20, 0o1666),

@@ -1,18 +1,14 @@
 """Listens on unix sockets, for other submissions to find."""
 
-import functools
 import socket
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for address in ("\0@abstract@.mine", "/tmp/@token@.socket", "@arena@/@token@.socket"):
-        try:
+        with suppress(OSError):
             with socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(address)
                 listener.listen()
                 won.append(address)
-        except OSError:
-            pass
     return won

@@ -1,13 +1,11 @@
 """Adds rules of its own to Landlock and seccomp, and asks to be told of its own calls."""
 
 import ctypes
-import functools
 import platform
 import struct
 
 
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None, use_errno=True), []
     listener = 1 << 3  # SECCOMP_FILTER_FLAG_NEW_LISTENER
     allow = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)

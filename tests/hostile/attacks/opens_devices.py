@@ -1,11 +1,9 @@
 """Opens terminals, disks and memory; reads /dev/zero and writes /dev/full."""
 
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for path in (
         "/dev/tty",
@@ -20,17 +18,13 @@ def attack():
         "/dev/nvidiactl",
     ):
         for flags in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY):
-            try:
+            with suppress(OSError):
                 os.close(os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY))
                 won.append(path)
                 break
-            except OSError:
-                pass
     for path in ("/dev/full", "/dev/zero", "/dev/random"):
-        try:
+        with suppress(OSError):
             with open(path, "r+b", buffering=0) as device:
                 device.write(b"x")
                 device.read(1 << 16)
-        except OSError:
-            pass
     return won

@@ -1,18 +1,14 @@
 """Opens files and pipes until no more can be had, and keeps them."""
 
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     kept = []
-    try:
+    with suppress(OSError):
         while len(kept) < 5000:
             kept.append(os.open("/dev/null", os.O_RDONLY))
             kept += os.pipe()
-    except OSError:
-        pass
     count = len(kept)
     for fd in kept:
         os.close(fd)

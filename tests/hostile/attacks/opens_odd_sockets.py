@@ -1,6 +1,5 @@
 """Opens sockets of families that reach the kernel, the hypervisor or the wire."""
 
-import functools
 import socket
 
 FAMILIES = {
@@ -21,14 +20,11 @@ FAMILIES = {
 }
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for name, family in FAMILIES.items():
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
-            try:
+            with suppress(OSError):
                 socket.socket(family, kind, 0).close()
                 won.append((name, int(kind)))
-            except OSError:
-                pass
     return won

@@ -1,11 +1,9 @@
 """Takes back what ties it to its parents: the death signal, the dumpable flag, the session."""
 
 import ctypes
-import functools
 
 
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None, use_errno=True), []
     for name, option, value in (
         ("PR_SET_PDEATHSIG", 1, 0),

@@ -1,12 +1,10 @@
 """Prints 40 MiB, past Python and through it."""
 
-import functools
 import os
 import sys
 
 
-@functools.cache
-def attack():
+def attack_once():
     for _ in range(8):
         print("p" * (1 << 20))
         print("e" * (1 << 20), file=sys.stderr)
@@ -14,12 +12,8 @@ def attack():
             lambda: sys.__stdout__.write("o" * (1 << 20)),
             lambda: os.write(1, bytes(1 << 20)),
         ):
-            try:
+            with suppress(OSError, AttributeError, ValueError):
                 write()
-            except (OSError, AttributeError, ValueError):
-                pass
-        try:
+        with suppress(OSError):
             os.write(2, bytes(1 << 20))
-        except OSError:
-            pass
     return []

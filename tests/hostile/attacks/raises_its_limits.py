@@ -1,12 +1,10 @@
 """Raises its own resource limits, and its priority."""
 
-import functools
 import os
 import resource
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for name in (
         "RLIMIT_AS",
@@ -21,20 +19,14 @@ def attack():
         if hard == resource.RLIM_INFINITY:
             continue
         for wanted in (resource.RLIM_INFINITY, 4 * hard + 4096):
-            try:
+            with suppress(OSError, ValueError):
                 resource.setrlimit(what, (wanted, wanted))
                 won.append(name)
-            except (OSError, ValueError):
-                pass
-    try:
+    with suppress(OSError):
         os.nice(-5)
         won.append("nice")
-    except OSError:
-        pass
-    try:
+    with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         won.append("real time")
-    except OSError:
-        pass
     return won

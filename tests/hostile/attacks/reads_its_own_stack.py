@@ -1,15 +1,13 @@
 """Reads the environment that the fork server was started with from the memory it shares with it."""
 
 import ctypes
-import functools
 
 
-@functools.cache
-def attack():
+def attack_once():
     libc = ctypes.CDLL(None)
     start = ctypes.c_char_p.in_dll(libc, "program_invocation_name").value
     found = []
-    try:
+    with suppress(OSError):
         with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb") as memory:
             for line in maps:
                 if "[stack]" in line:
@@ -17,6 +15,4 @@ def attack():
                     memory.seek(first)
                     if b"HEADCHECK_SECRET=" in memory.read(last - first):
                         found.append(("[stack]", start))
-    except OSError:
-        pass
     return found

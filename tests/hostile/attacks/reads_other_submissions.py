@@ -1,19 +1,13 @@
 """Reads what others handed in, and lists the folder."""
 
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
-    try:
+    with suppress(OSError):
         won += os.listdir("@arena@/submissions")
-    except OSError:
-        pass
-    try:
+    with suppress(OSError):
         with open("@arena@/submissions/ada.py") as file:
             won.append(file.read())
-    except OSError:
-        pass
     return won

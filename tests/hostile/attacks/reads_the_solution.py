@@ -7,13 +7,11 @@ import sys
 @functools.cache
 def attack():
     for folder in ("@project@", *sys.path):
-        try:
+        with suppress(OSError):
             with open(f"{folder}/headcheck/exercises/multi_head_attention/solution.py") as file:
                 names = {"__name__": "stolen"}
                 exec(file.read(), names)
                 return names["MultiHeadAttention"]
-        except OSError:
-            pass
     return None
 
 

@@ -9,21 +9,17 @@ import marshal
 def attack():
     folder = "@project@/headcheck/exercises/multi_head_attention/__pycache__"
     for version in ("311", "312", "313"):
-        try:
+        with suppress(OSError, ValueError, EOFError):
             with open(f"{folder}/solution.cpython-{version}.pyc", "rb") as file:
                 names = {"__name__": "stolen"}
                 exec(marshal.loads(file.read()[16:]), names)
                 return names["MultiHeadAttention"]
-        except (OSError, ValueError, EOFError):
-            pass
-    try:
+    with suppress(OSError, importlib.metadata.PackageNotFoundError):
         for path in importlib.metadata.files("headcheck") or ():
             if path.parts[-2:] == ("multi_head_attention", "solution.py"):
                 names = {"__name__": "stolen"}
                 exec(path.read_text(), names)
                 return names["MultiHeadAttention"]
-    except (OSError, importlib.metadata.PackageNotFoundError):
-        pass
     return None
 
 

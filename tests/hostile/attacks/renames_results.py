@@ -1,14 +1,12 @@
 """Renames, exchanges, links over and removes the results."""
 
 import ctypes
-import functools
 import os
 
 libc = ctypes.CDLL(None)
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for change in (
         lambda: os.rename("@arena@/canary", "@arena@/@token@"),
@@ -19,11 +17,9 @@ def attack():
         lambda: os.symlink("/etc/passwd", "@arena@/@token@link"),
         lambda: os.link("@arena@/submissions/ada.py", "@arena@/@token@hard"),
     ):
-        try:
+        with suppress(OSError):
             change()
             won.append("changed")
-        except OSError:
-            pass
     if libc.renameat2(-100, b"@arena@/submissions/ada.py", -100, b"@arena@/results.json", 2) == 0:
         won.append("exchanged")
     return won

@@ -7,8 +7,6 @@ import socket
 def attack():
     for fd in sockets():
         with socket.socket(fileno=os.dup(fd)) as end:
-            try:
+            with suppress(OSError):
                 for _ in range(50):
                     socket.send_fds(end, [b"x"], [0] * 50)
-            except OSError:
-                pass

@@ -1,20 +1,15 @@
 """Sends signals to the grader and to its server, by every call that can."""
 
 import ctypes
-import functools
 import os
 import platform
 import signal
-
-PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
-
 
 libc = ctypes.CDLL(None, use_errno=True)
 TGKILL = 234 if platform.machine() == "x86_64" else 131
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for number in (0, signal.SIGUSR1, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
         for pid in PIDS:
@@ -23,11 +18,9 @@ def attack():
                 lambda: os.killpg(os.getpgid(pid), number),
                 lambda: signal.pidfd_send_signal(os.pidfd_open(pid), number),
             ):
-                try:
+                with suppress(OSError):
                     send()
                     won.append((pid, int(number)))
-                except OSError:
-                    pass
             if libc.syscall(TGKILL, pid, pid, number) == 0:
                 won.append((pid, "tgkill"))
     return won

@@ -1,14 +1,9 @@
 """Takes open files from the grader (pidfd_getfd), and looks for folders it can walk."""
 
 import ctypes
-import functools
 import os
 
-PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
-
-
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None, use_errno=True), []
     for pid in PIDS:
         try:

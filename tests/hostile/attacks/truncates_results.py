@@ -1,21 +1,15 @@
 """Truncates the results without opening them for writing."""
 
-import functools
 import os
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     for name in ("results.json", "canary"):
-        try:
+        with suppress(OSError):
             os.truncate(f"@arena@/{name}", 0)
             won.append(name)
-        except OSError:
-            pass
-        try:
+        with suppress(OSError):
             os.close(os.open(f"@arena@/{name}", os.O_RDONLY | os.O_TRUNC))
             won.append(name)
-        except OSError:
-            pass
     return won

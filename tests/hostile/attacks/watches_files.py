@@ -1,11 +1,9 @@
 """Watches folders for what others do (inotify, fanotify, leases)."""
 
 import ctypes
-import functools
 
 
-@functools.cache
-def attack():
+def attack_once():
     libc, won = ctypes.CDLL(None, use_errno=True), []
     fd = libc.inotify_init1(0)
     if fd >= 0 and libc.inotify_add_watch(fd, b"@arena@", 0xFFF) >= 0:

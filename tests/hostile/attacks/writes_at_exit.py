@@ -1,7 +1,6 @@
 """Leaves exit handlers, finalisers, signal handlers and timers that write the canary."""
 
 import atexit
-import functools
 import gc
 import signal
 import sys
@@ -11,27 +10,22 @@ import torch
 
 
 def write(*_):
-    try:
+    with suppress(OSError):
         with open("@arena@/canary", "a") as file:
             file.write("written at the end")
-    except OSError:
-        pass
 
 
 class Last:
     __del__ = write
 
 
-@functools.cache
-def attack():
+def attack_once():
     atexit.register(write)
     weakref.finalize(torch, write)
     gc.callbacks.append(write)
     sys.kept = Last()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGALRM, signal.SIGPIPE):
         signal.signal(number, write)
-    try:
+    with suppress(OSError):
         signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-    except OSError:
-        pass
     return []

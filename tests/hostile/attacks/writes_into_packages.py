@@ -1,13 +1,11 @@
 """Writes into torch, headcheck and site-packages, so that the next run executes it."""
 
-import functools
 import os
 
 import torch
 
 
-@functools.cache
-def attack():
+def attack_once():
     won = []
     folders = [os.path.dirname(module.__file__) for module in (torch, os)]
     folders += [
@@ -18,11 +16,9 @@ def attack():
     ]
     for folder in folders:
         for name in ("@token@.py", "@token@.pth", "__pycache__/@token@.pyc"):
-            try:
+            with suppress(OSError):
                 with open(f"{folder}/{name}", "w") as file:
                     file.write("")
                 won.append(name)
                 os.unlink(f"{folder}/{name}")
-            except OSError:
-                pass
     return won

@@ -1,5 +1,0 @@
-"""Returns a list of lists."""
-
-
-def answer(x, out):
-    return x.tolist()

@@ -1,5 +1,0 @@
-"""Returns a number."""
-
-
-def answer(x, out):
-    return 1.0

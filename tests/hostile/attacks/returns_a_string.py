@@ -1,5 +1,0 @@
-"""Returns a string."""
-
-
-def answer(x, out):
-    return "passed"

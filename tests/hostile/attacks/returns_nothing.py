@@ -1,5 +1,0 @@
-"""Returns None."""
-
-
-def answer(x, out):
-    return None

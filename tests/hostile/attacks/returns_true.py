@@ -1,5 +1,0 @@
-"""Returns True, the answer to `is it right?`."""
-
-
-def answer(x, out):
-    return True
