@@ -32,17 +32,13 @@ from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.contract_checks import suggest
 from headcheck.exercises.contract_file import CONTRACT_FILE, MOST_POINTS
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
+from headcheck.grader import UserError
 from headcheck.grader.report.deadlines import Deadline, read_deadlines
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
 from headcheck.grader.report.groups import NO_GROUPS, GroupSettings, read_groups
 from headcheck.grader.report.points import SLIP, Points, list_groups
 from headcheck.grader.report.render.sanitise import sanitise_line
-from headcheck.grader.report.rounding import (
-    HUNDREDTH,
-    explain_bad_step,
-    round_sum,
-    split_total,
-)
+from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step, round_sum, split_total
 from headcheck.grader.report.rubric import (
     Rubric,
     Rubrics,
@@ -66,7 +62,7 @@ MAX_MESSAGE = 1000
 MISSING = "there is no such file: name a course file"
 
 
-class BadCourseFile(Exception):
+class BadCourseFile(UserError):
     """A course file that cannot be used; the one-line message says where and what to do."""
 
     def __init__(self, text: str) -> None:

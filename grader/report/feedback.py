@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from headcheck.exercises.contract_checks import suggest
 from headcheck.exercises.toml_lines import Place
+from headcheck.grader import UserError
 from headcheck.grader.report.records import (
     Counterexample,
     DiagnosisRecord,
     Excerpt,
-    NoteRecord,
     PropertyRecord,
     RepairRecord,
     Report,
@@ -114,6 +114,9 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
     locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
     locations |= {(at.cell, at.line) for at in place.lines} if place is not None else set()
     locations |= {(record.repair.cell, record.repair.line)} if record.repair is not None else set()
+    # Without all properties, only the notes from reading the code are shown.
+    keep_all = not hidden and feedback.level.includes(FeedbackLevel.MESSAGE)
+    notes = tuple(note for note in record.notes if keep_all or note.kind in STATIC_NOTE_KINDS)
     return SubmissionRecord(
         file=record.file,
         student=record.student,
@@ -127,7 +130,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
             _redact_property(p, feedback.get_level(p.name), shown, prints=feedback.prints)
             for p in shown
         ),
-        notes=_filter_notes(record.notes, feedback, hidden),
+        notes=notes,
         error=record.error,
         diagnosis=diagnosis,
         place=place,
@@ -204,14 +207,6 @@ def _redact_status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) ->
     return next((prop.status for prop in shown if _has_failed(prop)), Status.FAILED.value)
 
 
-def _filter_notes(
-    notes: Sequence[NoteRecord], feedback: Feedback, hidden: int
-) -> tuple[NoteRecord, ...]:
-    """Keep notes from reading the code, and the others only if no property is withheld."""
-    keep_all = not hidden and feedback.level.includes(FeedbackLevel.MESSAGE)
-    return tuple(note for note in notes if keep_all or note.kind in STATIC_NOTE_KINDS)
-
-
 def _filter_source(
     record: SubmissionRecord,
     feedback: Feedback,
@@ -284,7 +279,7 @@ def _redact_message(
 # ---------------------------------------------------------------------------- settings
 
 
-class BadFeedback(Exception):
+class BadFeedback(UserError):
     """A word that is not a feedback level; the message lists the levels."""
 
 

@@ -12,7 +12,7 @@ from headcheck.grader.report.records import (
     LayoutEvidence,
     WeightsEvidence,
 )
-from headcheck.properties.counting import choose_form, count, count_share
+from headcheck.properties.counting import count, count_share, join_words
 
 DISPLAY_TOLERANCE = 0.005
 """numbers that differ by less than this look equal with two decimals"""
@@ -37,14 +37,12 @@ def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
 def describe_seen(evidence: EvidenceRecord, case: str) -> str:
     """Return the first caption, or "", for a text that shows another case above it."""
     caption = next(iter(describe_evidence(evidence)), "")
-    said = next(iter(describe_evidence(evidence)), "")
+    said = caption
     if PLACE.search(caption):
-        counted = "tokens are counted from 0"
-        said = f"{said.removesuffix('.')} ({counted})."
+        said = f"{caption.removesuffix('.')} (tokens are counted from 0)."
     tokens = FIGURE_TOKENS.match(caption)
     if tokens and f"tokens={tokens[1]} " not in f"{case} ":
-        start = "On another input: "
-        return f"{start}{said[0].lower()}{said[1:]}"
+        return f"On another input: {said[0].lower()}{said[1:]}"
     return said
 
 
@@ -53,9 +51,7 @@ def describe_seen(evidence: EvidenceRecord, case: str) -> str:
 
 def describe_weights(evidence: WeightsEvidence) -> str:
     """Describe the most obvious error in a matrix of weights."""
-    finding = _find_error(evidence)
-    one, many = "With {n} token, {finding}", "With {n} tokens, {finding}"
-    return choose_form(one, many, evidence.length, finding=finding)
+    return f"With {count(evidence.length, 'token')}, {_find_error(evidence)}"
 
 
 def _find_error(evidence: WeightsEvidence) -> str:
@@ -71,14 +67,8 @@ def _describe_nan(evidence: WeightsEvidence) -> str:
     rows = [q for q, row in zip(evidence.queries, evidence.got, strict=True) if None in row]
     if not rows:
         return ""
-    listed = ", ".join(map(str, rows[:-1]))
-    return choose_form(
-        "the weights of token {last} are NaN or infinite.",
-        "the weights of tokens {listed} and {last} are NaN or infinite.",
-        len(rows),
-        listed=listed,
-        last=rows[-1],
-    )
+    tokens = "token" if len(rows) == 1 else "tokens"
+    return f"the weights of {tokens} {join_words([*map(str, rows)])} are NaN or infinite."
 
 
 def _describe_row_sum(evidence: WeightsEvidence) -> str:
@@ -91,12 +81,9 @@ def _describe_row_sum(evidence: WeightsEvidence) -> str:
         return ""
     got, wanted = format_distinct(total, right)
     if evidence.made == "recovered":  # from outputs, which may hold something besides
-        text = "output {query} gets {got} of the values in all, where {wanted} is right."
-    elif _is_one(right):
-        text = "row {query} of the weights sums to {got}, where a row sums to 1."
-    else:
-        text = "row {query} of the weights sums to {got}, where {wanted} is right."
-    return text.format(query=query, got=got, wanted=wanted)
+        return f"output {query} gets {got} of the values in all, where {wanted} is right."
+    expected = "a row sums to 1" if _is_one(right) else f"{wanted} is right"
+    return f"row {query} of the weights sums to {got}, where {expected}."
 
 
 def _is_one(total: float) -> bool:
@@ -112,8 +99,8 @@ def _describe_leak(evidence: WeightsEvidence) -> str:
     weight, query, key = max(leaks, default=(0.0, 0, 0))
     if weight <= 0:
         return ""
-    text = "token {query} gives weight {weight} to token {key}, which should be hidden from it."
-    return text.format(query=query, weight=format_number(weight), key=key)
+    given = f"token {query} gives weight {format_number(weight)} to token {key}"
+    return f"{given}, which should be hidden from it."
 
 
 def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
@@ -122,10 +109,8 @@ def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
     if not error:
         return ""
     actual, expected = format_distinct(got, right)
-    text = "token {query} gives weight {got} to token {key}, where {right} is right."
-    if query == key:
-        text = "token {query} gives weight {got} to itself, where {right} is right."
-    return text.format(query=query, got=actual, key=key, right=expected)
+    whom = "itself" if query == key else f"token {key}"
+    return f"token {query} gives weight {actual} to {whom}, where {expected} is right."
 
 
 def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
@@ -152,17 +137,11 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
     if not (leaks or stuck):
         return "Just those outputs moved that should."
     output, token = (leaks or stuck)[0]
-    if leaks:
-        more = len(leaks) - 1
-        finding = (
-            "output {output} moved when token {token} changed, which should be hidden from "
-            "it{more}."
-        ).format(output=output, token=token, more=f", and {more} more like it" if more else "")
-    else:
-        text = "output {output} did not move when token {token} changed, which it should see."
-        finding = text.format(output=output, token=token)
-    one, many = "With {n} token, {finding}", "With {n} tokens, {finding}"
-    return choose_form(one, many, evidence.length, finding=finding)
+    more = f", and {len(leaks) - 1} more like it" if len(leaks) > 1 else ""
+    verb = "moved" if leaks else "did not move"
+    why = f"which should be hidden from it{more}" if leaks else "which it should see"
+    length = count(evidence.length, "token")
+    return f"With {length}, output {output} {verb} when token {token} changed, {why}."
 
 
 # -------------------------------------------------------------------------------------- layout
@@ -170,10 +149,6 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
 
 def describe_layout(evidence: LayoutEvidence) -> str:
     """Describe how many numbers are in the wrong position, and the contents of one wrong row."""
-    return _describe_layout(evidence)
-
-
-def _describe_layout(evidence: LayoutEvidence) -> str:
     right, got = _flatten_rows(evidence.expected), _flatten_rows(evidence.got)
     if _get_shape(evidence.expected) != _get_shape(evidence.got):
         return (
@@ -190,8 +165,7 @@ def _describe_layout(evidence: LayoutEvidence) -> str:
     return (
         f"With {count(evidence.tokens, 'token')} and {count(evidence.heads, 'head')} of "
         f"{count(evidence.head_dim, 'channel')}, {count_share(wrong, len(pairs), 'number')} in the "
-        f"wrong place: {row} holds "
-        f"{_describe_origins(evidence, got[at])} instead of "
+        f"wrong place: {row} holds {_describe_origins(evidence, got[at])} instead of "
         f"{_describe_origins(evidence, right[at])}."
     )
 

@@ -28,12 +28,13 @@ CATEGORICAL = ("#bfe1f5", "#f7e6a4", "#e9c8dd", "#cfe8cf", "#e3dccf", "#d5d5ea")
 
 def sequential(share: float) -> str:
     """Return the colour of a number between 0 and 1."""
-    return _sequential(round(min(max(share, 0.0), 1.0) * STEPS))
+    return _mix(SEQUENTIAL_LOW, SEQUENTIAL_HIGH, round(min(max(share, 0.0), 1.0) * STEPS))
 
 
 def diverging(share: float) -> str:
     """Return the colour of a number between -1 and 1: blue below 0, orange above."""
-    return _diverging(round(min(max(share, -1.0), 1.0) * STEPS))
+    end = DIVERGING_HIGH if share > 0 else DIVERGING_LOW
+    return _mix(DIVERGING_MID, end, round(min(abs(share), 1.0) * STEPS))
 
 
 def choose_text_colour(colour: str) -> str:
@@ -49,24 +50,9 @@ def compute_luminance(colour: str) -> float:
 
 
 @cache
-def _sequential(step: int) -> str:
-    return _to_hex(_interpolate(SEQUENTIAL_LOW, SEQUENTIAL_HIGH, step / STEPS))
-
-
-@cache
-def _diverging(step: int) -> str:
-    end = DIVERGING_HIGH if step > 0 else DIVERGING_LOW
-    return _to_hex(_interpolate(DIVERGING_MID, end, abs(step) / STEPS))
-
-
-def _interpolate(one: Lab, other: Lab, share: float) -> Lab:
-    lightness, a, b = (x + share * (y - x) for x, y in zip(one, other, strict=True))
-    return lightness, a, b
-
-
-def _to_hex(lab: Lab) -> str:
-    """Convert Oklab to sRGB by Ottosson's matrices."""
-    lightness, a, b = lab
+def _mix(one: Lab, other: Lab, step: int) -> str:
+    """Mix two colours in Oklab, and convert the result to sRGB by Ottosson's matrices."""
+    lightness, a, b = (x + step / STEPS * (y - x) for x, y in zip(one, other, strict=True))
     long, middle, short = (
         (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3,
         (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3,

@@ -51,15 +51,10 @@ def draw_pictures(evidence: EvidenceRecord | None) -> tuple[Picture, ...]:
 def _draw_weights(evidence: WeightsEvidence) -> Picture:
     name = sanitise_line(evidence.of).replace("_", " ").removeprefix("attention ")
     made = WEIGHTS_PROVENANCE.get(evidence.made, "")
+    where = f"of head {evidence.head} in sequence {evidence.sequence}"
     legend = (
-        "Attention {name} of head {head} in sequence {sequence}{made}. Hatched cells are hidden "
-        "by the mask. On {case}"
-    ).format(
-        name=name,
-        head=evidence.head,
-        sequence=evidence.sequence,
-        made=f", {made}" if made else "",
-        case=sanitise_line(evidence.case),
+        f"Attention {name} {where}{f', {made}' if made else ''}. Hatched cells are hidden by the "
+        f"mask. On {sanitise_line(evidence.case)}"
     )
     return Picture(describe_weights(evidence), heatmaps.draw_weights(evidence), legend)
 
@@ -77,9 +72,8 @@ def _draw_layout(evidence: LayoutEvidence) -> Picture:
     moved = "the projection, before the split" if evidence.step == "split" else "the merged output"
     legend = (
         f"How {count(evidence.tokens, 'token')}, {count(evidence.heads, 'head')} and "
-        f"{count(evidence.head_dim, 'channel')} in "
-        "each are laid out by the mistake that was found. 1:4 is the number that belongs to token "
-        f"1, column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
+        f"{count(evidence.head_dim, 'channel')} in each are laid out by the mistake that was "
+        f"found. 1:4 is the number that belongs to token 1, column 4 of {moved}. Colours are "
+        "tokens; framed cells hold a wrong number."
     )
-    shown = moves.draw_layout(evidence)
-    return Picture(describe_layout(evidence), shown, legend)
+    return Picture(describe_layout(evidence), moves.draw_layout(evidence), legend)

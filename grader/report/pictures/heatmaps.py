@@ -92,10 +92,7 @@ def draw_weights(evidence: WeightsEvidence) -> tuple[Markup, ...]:
 
 
 def _draw_matrix(
-    evidence: WeightsEvidence,
-    title: str,
-    matrix: Sequence[MatrixRow],
-    scale: Ends,
+    evidence: WeightsEvidence, title: str, matrix: Sequence[MatrixRow], scale: Ends
 ) -> Markup:
     colour, ends = scale
     grid = Grid(evidence.queries, evidence.keys)
@@ -107,8 +104,7 @@ def _draw_matrix(
         for j, value in enumerate(row)
     ]
     rows = zip(evidence.queries, matrix, strict=True)
-    token = "token"
-    words = "; ".join(f"{token} {query}: {format_row(row)}" for query, row in rows)
+    words = "; ".join(f"token {query}: {format_row(row)}" for query, row in rows)
     return make_drawing(
         grid.width,
         grid.height + BELOW,
@@ -164,8 +160,7 @@ def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatri
         for column, visible in zip(columns, cells, strict=True)
         if not visible
     ]
-    text = "Hidden (attending from attended to): {pairs}."
-    return text.format(pairs=", ".join(hidden)) if hidden else ""
+    return f"Hidden (attending from attended to): {', '.join(hidden)}." if hidden else ""
 
 
 # ----------------------------------------------------------------------------------- influence
@@ -186,9 +181,8 @@ def _draw_moves(evidence: InfluenceEvidence, title: str, moved: BoolMatrix) -> M
         for i, row in enumerate(moved)
         for j, moves in enumerate(row)
     ]
-    none, text = "none", "a change of token {token} moves outputs {outputs}"
     words = "; ".join(
-        text.format(token=token, outputs=_list_outputs(evidence.tokens, moved, j) or none)
+        f"a change of token {token} moves outputs {_list_outputs(evidence.tokens, moved, j)}"
         for j, token in enumerate(evidence.tokens)
     )
     return make_drawing(
@@ -203,7 +197,7 @@ def _draw_moves(evidence: InfluenceEvidence, title: str, moved: BoolMatrix) -> M
 
 def _list_outputs(tokens: Sequence[int], moved: BoolMatrix, column: int) -> str:
     outputs = [str(token) for token, row in zip(tokens, moved, strict=True) if row[column]]
-    return ", ".join(outputs)
+    return ", ".join(outputs) or "none"
 
 
 def _draw_move(box: Box, moves: bool, *, may: bool, right: bool) -> Markup:

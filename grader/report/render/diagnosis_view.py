@@ -3,14 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.grader.report.records import (
-    DiagnosisRecord,
-    ExampleRecord,
-    NoteRecord,
-    PlaceRecord,
-)
+from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord, NoteRecord, PlaceRecord
 from headcheck.grader.report.render.sanitise import sanitise
-from headcheck.properties.counting import choose_form
+from headcheck.properties.counting import count
 from headcheck.properties.violations.violation import format_location
 
 
@@ -79,8 +74,8 @@ def _explain(mistake: DiagnosisRecord, notes: Sequence[NoteRecord]) -> str:
 def _describe_found(mistakes: Sequence[DiagnosisRecord], *, compared: bool) -> str:
     """Return how many mistakes were found, and how many answers they explain."""
     many, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
-    found = choose_form("One mistake was found", "{n} mistakes were found", many)
-    found = "Two mistakes were found" if many == 2 else found
+    number = {1: "One", 2: "Two"}.get(many, many)
+    found = f"{number} {'mistake was' if many == 1 else 'mistakes were'} found"
     if not compared:
         return f"{found}:"
     if matched == tried == 2:
@@ -88,12 +83,9 @@ def _describe_found(mistakes: Sequence[DiagnosisRecord], *, compared: bool) -> s
     elif matched == tried != 1:
         share = f"all {tried} inputs"
     else:
-        share = choose_form(
-            "{matched} of {n} input", "{matched} of {n} inputs", tried, matched=matched
-        )
-    one = "{found}; it explains the answers to {share} tried:"
-    several = "{found}; they explain the answers to {share} tried:"
-    return choose_form(one, several, many, found=found, share=share)
+        share = f"{matched} of {count(tried, 'input')}"
+    explain = "it explains" if many == 1 else "they explain"
+    return f"{found}; {explain} the answers to {share} tried:"
 
 
 def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
@@ -102,14 +94,6 @@ def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
     return place.replace("(", "(look at ", 1)
 
 
-def describe_sizes(example: ExampleRecord) -> str:
-    """Return the words above an example."""
-    return f"For example, {example.sizes}"
-
-
 def name_columns(example: ExampleRecord) -> tuple[str, str, str]:
     """Return the titles of an example's three matrices."""
-    result = example.result
-    right = f"right {result}"
-    wrong = f"{result} with this mistake"
-    return example.given, right, wrong
+    return example.given, f"right {example.result}", f"{example.result} with this mistake"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from headcheck.grader.report.render.views import FailureView, PlaceView, SubmissionView
+from headcheck.grader.report.render.views import FailureView, SubmissionView
 
 FOLDED_NOTES = 2
 """how many notes stand below failures; the others are collapsed, unless there is only one other"""
@@ -27,10 +27,6 @@ class Folding:
     """whether an empty line stands between mistakes and points"""
     figures: bool = True
     """whether failures include the captions of their figures"""
-
-    def fold_place(self, place: PlaceView | None) -> PlaceView | None:
-        """Return a place, perhaps without its numbers."""
-        return place if place is None or self.numbers else replace(place, rows=())
 
 
 FOLDINGS = (

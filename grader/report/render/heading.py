@@ -51,18 +51,11 @@ def name_exercises(slugs: Iterable[str | None]) -> str:
     known = list(dict.fromkeys(slug for slug in slugs if slug))
     if len(known) > MAX_NAMED:
         return f"{len(known)} exercises"
-    names = (name_exercise(slug) for slug in known)
+    # Only an exercise that comes with headcheck has a title here.
+    names = (BY_SLUG[slug].title if slug in BY_SLUG else sanitise_line(slug) for slug in known)
     return ", ".join(names) or "No exercise"
-
-
-def name_exercise(slug: str) -> str:
-    """Return the title of an exercise that comes with headcheck, or the slug of any other."""
-    return BY_SLUG[slug].title if slug in BY_SLUG else sanitise_line(slug)
 
 
 def format_day(day: date | None) -> str:
     """Return a day as `26 November 2026`, regardless of the locale."""
-    if day is None:
-        return ""
-    month = MONTHS[day.month - 1]
-    return f"{day.day} {month} {day.year}"
+    return "" if day is None else f"{day.day} {MONTHS[day.month - 1]} {day.year}"

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from posixpath import commonpath
 
@@ -21,12 +21,8 @@ from headcheck.grader.report.collation import collate, fold_accents
 from headcheck.grader.report.pictures.draw import draw_pictures
 from headcheck.grader.report.records import Report, SubmissionRecord
 from headcheck.grader.report.render.circumstances import describe_cases
-from headcheck.grader.report.render.diagnosis_view import describe_sizes, name_columns
-from headcheck.grader.report.render.heading import (
-    NO_OCCASION,
-    Occasion,
-    make_heading,
-)
+from headcheck.grader.report.render.diagnosis_view import name_columns
+from headcheck.grader.report.render.heading import NO_OCCASION, Occasion, make_heading
 from headcheck.grader.report.render.highlight import (
     DARK,
     LIGHT,
@@ -181,22 +177,12 @@ def _sort_indices(labels: Sequence[str]) -> list[int]:
     return sorted(range(len(labels)), key=lambda i: collate(labels[i]))
 
 
-def render_all(
-    report: Report,
-    occasion: Occasion = NO_OCCASION,
-    said: Sequence[str] = (),
-) -> str:
+def render_all(report: Report, occasion: Occasion = NO_OCCASION, said: Sequence[str] = ()) -> str:
     """Render everything on one page, as a single file, below the sentences in `said`."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
-    slugs = [record.exercise for record in report.submissions]
-    heading = make_heading(slugs, occasion)
-    return _render_template(
-        "whole.html.j2",
-        report,
-        heading=heading,
-        said=said,
-        rows=_make_rows(report, links),
-    )
+    heading = make_heading([record.exercise for record in report.submissions], occasion)
+    rows = _make_rows(report, links)
+    return _render_template("whole.html.j2", report, heading=heading, said=said, rows=rows)
 
 
 def render_fragment(submission: SubmissionRecord) -> str:
@@ -205,14 +191,11 @@ def render_fragment(submission: SubmissionRecord) -> str:
     Its style rules apply to nothing else on the page, and its headings are kept out of the
     notebook's table of contents.
     """
-    shown = make_view(submission)
-    return _render_fragment("fragment.html.j2", shown=shown)
+    return _render_fragment("fragment.html.j2", shown=make_view(submission))
 
 
 def render_feedback(
-    about: str,
-    said: Sequence[str],
-    submissions: Sequence[SubmissionRecord],
+    about: str, said: Sequence[str], submissions: Sequence[SubmissionRecord]
 ) -> str:
     """Render what stands below a cell of a notebook that was handed in.
 
@@ -275,20 +258,19 @@ def get_environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["symbols"] = SYMBOLS
-    environment.globals["pictures"] = partial(draw_pictures)
-    environment.globals["name_columns"] = partial(name_columns)
-    environment.globals["describe_sizes"] = partial(describe_sizes)
-    environment.globals["light"] = write_colours(LIGHT)
-    environment.globals["dark"] = write_colours(DARK)
-    environment.globals["highlight"] = highlight
-    environment.globals["highlight_lines"] = highlight_lines
-    environment.globals["describe_broken"] = partial(describe_broken)
-    environment.globals["count_failures"] = count_failures
-    script = (
-        files("headcheck.grader").joinpath("report/render/templates/index.js").read_text("utf-8")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment.globals["script"] = Markup(script)
-    environment.globals["digest"] = digest
+    script = files("headcheck.grader").joinpath("report/render/templates/index.js")
+    code = script.read_text("utf-8")
+    environment.globals |= {
+        "symbols": SYMBOLS,
+        "pictures": draw_pictures,
+        "name_columns": name_columns,
+        "light": write_colours(LIGHT),
+        "dark": write_colours(DARK),
+        "highlight": highlight,
+        "highlight_lines": highlight_lines,
+        "describe_broken": describe_broken,
+        "count_failures": count_failures,
+        "script": Markup(code),
+        "digest": base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
+    }
     return environment

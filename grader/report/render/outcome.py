@@ -96,8 +96,7 @@ def _describe_failure(failure: PropertyRecord) -> str:
 def read_heading(status: str, claim: str) -> str:
     """Return the outcome of a check and its claim."""
     heading = HEADINGS.get(status)
-    said = claim
-    return f"{heading}: {said}" if heading and said else said
+    return f"{heading}: {claim}" if heading and claim else claim
 
 
 def _find_row(message: str, label: str) -> str:

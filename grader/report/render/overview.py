@@ -4,11 +4,11 @@ Text of submissions is sanitised here and escaped by the templates.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import TypeVar
 
+from headcheck.grader.grouped import group_by
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.records import (
     NOT_HANDED_IN,
@@ -16,11 +16,7 @@ from headcheck.grader.report.records import (
     PropertyRecord,
     SubmissionRecord,
 )
-from headcheck.grader.report.render.outcome import (
-    describe_outcome,
-    find_first_failure,
-    name_ending,
-)
+from headcheck.grader.report.render.outcome import describe_outcome, find_first_failure, name_ending
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.sentences import describe_change
 from headcheck.grader.report.render.view import (
@@ -31,7 +27,6 @@ from headcheck.grader.report.render.view import (
 )
 from headcheck.properties.violations.violation import Status
 
-Key = TypeVar("Key")
 WITHOUT_VERDICT = (NOT_JUDGED, NOT_HANDED_IN)
 BINS = 10
 UNNAMED_PREFIX = "No known mistake explains it. The first check that fails: "
@@ -191,14 +186,18 @@ def _count_bins(shares: Iterable[float]) -> tuple[HistogramBin, ...]:
 
 def group_mistakes(entries: Sequence[ClassResult]) -> tuple[MistakeGroup, ...]:
     """Group the results by mistake, the most frequent first; two mistakes put one in two groups."""
-    groups = _group_by(entries, _list_mistakes)
+    groups: dict[tuple[bool, str], list[ClassResult]] = {}
+    for each in entries:
+        for mistake in _list_mistakes(each):
+            groups.setdefault(mistake, []).append(each)
     order = sorted(groups, key=lambda key: (-len(groups[key]), key))
     return tuple(_make_mistake_group(key, groups[key]) for key in order)
 
 
 def group_endings(entries: Sequence[ClassResult]) -> tuple[EndingGroup, ...]:
     """Group the results without an answer by the reason, the most frequent first."""
-    groups = _group_by(entries, _list_reasons)
+    groups = group_by(entries, lambda each: name_ending(each.record))
+    groups.pop("", None)  # those with an answer
     order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
     return tuple(
         EndingGroup(reason, tuple(_make_ending_member(each) for each in _sort(groups[reason])))
@@ -214,27 +213,12 @@ def make_matrix(entries: Sequence[ClassResult]) -> Matrix:
     return Matrix(tuple(map(format_status, groups)), tuple(rows))
 
 
-def _group_by(
-    entries: Sequence[ClassResult], list_keys: Callable[[ClassResult], Iterable[Key]]
-) -> dict[Key, list[ClassResult]]:
-    groups: dict[Key, list[ClassResult]] = {}
-    for each in entries:
-        for key in list_keys(each):
-            groups.setdefault(key, []).append(each)
-    return groups
-
-
 def _sort(entries: Sequence[ClassResult]) -> list[ClassResult]:
     return sorted(entries, key=lambda each: collate(each.label))
 
 
 def _make_member(entry: ClassResult) -> Member:
     return Member(sanitise_line(entry.label), entry.link)
-
-
-def _list_reasons(entry: ClassResult) -> Iterator[str]:
-    if reason := name_ending(entry.record):
-        yield reason
 
 
 def _make_ending_member(entry: ClassResult) -> Member:
@@ -281,12 +265,10 @@ def _make_cells(record: SubmissionRecord, groups: Sequence[str]) -> tuple[Matrix
     if not record.properties:
         status = NOT_JUDGED if record.status == NOT_JUDGED else Status.NOT_TRIED
         return (MatrixCell(format_status(status), "0/0"),) * len(groups)
-    statuses: dict[str, list[str]] = {}
-    for p in record.properties:
-        statuses.setdefault(p.group, []).append(p.status)
-    return tuple(_make_cell(statuses[g]) if g in statuses else None for g in groups)
+    members = group_by(record.properties, lambda p: p.group)
+    return tuple(_make_cell(members[g]) if g in members else None for g in groups)
 
 
-def _make_cell(statuses: Sequence[str]) -> MatrixCell:
-    held = sum(status == Status.PASSED for status in statuses)
-    return MatrixCell(combine_statuses(statuses), f"{held}/{len(statuses)}")
+def _make_cell(properties: Sequence[PropertyRecord]) -> MatrixCell:
+    statuses = [p.status for p in properties]
+    return MatrixCell(combine_statuses(statuses), f"{statuses.count('passed')}/{len(statuses)}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from headcheck.grader.report.records import PropertyRecord, RepairRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import format_number
-from headcheck.properties.counting import choose_form, join_words
+from headcheck.properties.counting import count, join_words
 from headcheck.properties.violations.violation import UNKNOWN, Status, format_location
 
 BECAUSE = "because this check did not pass: "
@@ -22,16 +22,12 @@ def describe_repair(repair: RepairRecord | None) -> tuple[str, ...]:
         return ()
     why = repair.stopped.rstrip(".")
     stopped = f"It stops: {why}.".replace("?.", "?") if why else ""
+    change = describe_change(repair) or "one change"
     judged = (
-        "With {change} at {at} all essential checks hold. It was judged with this change, "
-        "which costs {price} % of the points."
-    ).format(
-        change=describe_change(repair) or "one change",
-        at=_describe_place(repair),
-        price=format_number(repair.price),
+        f"With {change} at {_describe_place(repair)} all essential checks hold. It was judged with "
+        f"this change, which costs {format_number(repair.price)} % of the points."
     )
-    ends = stopped or "It stops with an error."
-    return sanitise_line(ends, MAX_STOPPED), judged
+    return sanitise_line(stopped or "It stops with an error.", MAX_STOPPED), judged
 
 
 def describe_change(repair: RepairRecord) -> str:
@@ -52,12 +48,12 @@ def _describe_place(repair: RepairRecord) -> str:
     return "the head of the notebook"
 
 
-def describe_hidden(count: int) -> tuple[str, ...]:
+def describe_hidden(hidden: int) -> tuple[str, ...]:
     """Return a sentence on properties that are counted but not displayed, if there are any."""
-    if not count:
+    if not hidden:
         return ()
-    one = "{n} hidden check is not shown; the score counts it."
-    return (choose_form(one, "{n} hidden checks are not shown; the score counts them.", count),)
+    are, them = ("is", "it") if hidden == 1 else ("are", "them")
+    return (f"{count(hidden, 'hidden check')} {are} not shown; the score counts {them}.",)
 
 
 def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
@@ -65,22 +61,19 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     properties = record.properties
     passed = sum(p.status == Status.PASSED for p in properties)
     if properties and passed == len(properties):
-        return (
-            _describe_passed(record, passed),
-            *_describe_only_thorough(record),
-        )
+        return (_describe_passed(record, passed), *_describe_only_thorough(record))
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         why = "they would also pass if nothing were computed"
         if any(p.status == Status.PASSED and p.group == "values" for p in properties):
             why = "the check on which all points rest does not"
-        one = "{n} check passes, but gives no points yet: {why}."
-        many = "{n} checks pass, but give no points yet: {why}."
-        return (choose_form(one, many, passed, why=why),)
+        verbs = "passes, but gives" if passed == 1 else "pass, but give"
+        return (f"{count(passed, 'check')} {verbs} no points yet: {why}.",)
     return _describe_worthless(properties)
 
 
 def _describe_passed(record: SubmissionRecord, passed: int) -> str:
-    where = _count_generated(record)
+    generated = record.search.cases if record.search is not None else 0
+    where = f", on the fixed cases and {count(generated, 'generated case')}" if generated else ""
     if record.repair is not None:
         where = f" with this change{where}"
     if passed == 1:
@@ -96,33 +89,17 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
     if not held:
         return ()
     groups = tuple(dict.fromkeys(sanitise(p.group) for p in held))
-    why = choose_form(
-        "because the main check of {groups} does not pass",
-        "because the main checks of {groups} do not pass",
-        len(groups),
-        groups=join_words(groups),
-    )
-    one, many = (
-        "{n} passing check gives no points, {why}.",
-        "{n} passing checks give no points, {why}.",
-    )
-    return (choose_form(one, many, len(held), why=why),)
+    checks, do = ("check", "does") if len(groups) == 1 else ("checks", "do")
+    why = f"because the main {checks} of {join_words(groups)} {do} not pass"
+    gives = "gives" if len(held) == 1 else "give"
+    return (f"{count(len(held), 'passing check')} {gives} no points, {why}.",)
 
 
 def _describe_only_thorough(record: SubmissionRecord) -> tuple[str, ...]:
     """Return a sentence about the checks that only a thorough check makes, if there are any."""
-    if not record.only_thorough:
-        return ()
-    one, many = "{n} more check is made with {option}.", "{n} more checks are made with {option}."
-    return (choose_form(one, many, record.only_thorough, option="--thorough"),)
-
-
-def _count_generated(record: SubmissionRecord) -> str:
-    """Return the end of a sentence on checks that also pass on generated cases."""
-    if record.search is None or not record.search.cases:
-        return ""
-    one = ", on the fixed cases and {n} generated case"
-    return choose_form(one, ", on the fixed cases and {n} generated cases", record.search.cases)
+    more = record.only_thorough
+    are = "is" if more == 1 else "are"
+    return (f"{count(more, 'more check')} {are} made with --thorough.",) if more else ()
 
 
 def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
@@ -130,25 +107,14 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
     search = record.search
     if search is None:
         return ()
-    failed = len(search.found)
+    failed, tried = len(search.found), count(search.cases, "generated case")
     sentences: list[str] = []
     if failed:
-        sentences.append(
-            choose_form(
-                "{n} check of those that pass on the fixed cases fails on generated ones; {tried}.",
-                "{n} checks of those that pass on the fixed cases fail on generated ones; {tried}.",
-                failed,
-                tried=choose_form(
-                    "{n} generated case was tried",
-                    "{n} generated cases were tried",
-                    search.cases,
-                ),
-            )
-        )
+        that = f"{count(failed, 'check')} of those that pass on the fixed cases"
+        fail, were = "fails" if failed == 1 else "fail", "was" if search.cases == 1 else "were"
+        sentences.append(f"{that} {fail} on generated ones; {tried} {were} tried.")
     elif record.status != Status.PASSED and search.cases:
-        one = "What holds on the fixed cases holds on {n} generated case, too."
-        many = "What holds on the fixed cases holds on {n} generated cases, too."
-        sentences.append(choose_form(one, many, search.cases))
+        sentences.append(f"What holds on the fixed cases holds on {tried}, too.")
     if search.stopped:
         why = sanitise(search.stopped)
         sentences.append(f"The search on generated cases ended early: {why}.")
@@ -164,9 +130,7 @@ def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     unasked = [p for p in properties if p.status == Status.NOT_ASKED]
     sentences = describe_untried(untried)
     if len(sentences) > 1 or any(BECAUSE in p.message for p in untried):
-        one = "{n} check was not tried, because others did not pass."
-        many = "{n} checks were not tried, because others did not pass."
-        sentences = (choose_form(one, many, len(untried)),)
+        sentences = (_count_untried(len(untried), ", because others did not pass."),)
     return (*sentences, *describe_untried(unasked))
 
 
@@ -174,19 +138,11 @@ def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """Return a sentence for each reason why properties were not tried."""
     untried = {p.claim: p for p in properties if p.status in UNKNOWN}
     counts = Counter(_find_reason(p, untried) for p in properties if p.status in UNKNOWN)
-    one, many = "{n} check was not tried{why}", "{n} checks were not tried{why}"
-    return tuple(
-        choose_form(one, many, n, why=_read_reason(sanitise(reason)))
-        for reason, n in counts.items()
-    )
+    return tuple(_count_untried(n, sanitise(reason)) for reason, n in counts.items())
 
 
-def _read_reason(reason: str) -> str:
-    """Return a reason: words of our own, and a claim or the message of an error."""
-    if reason.startswith(f", {BECAUSE}"):
-        claim = reason.removeprefix(f", {BECAUSE}")
-        return f", because this check did not pass: {claim}"
-    return reason
+def _count_untried(number: int, why: str) -> str:
+    return f"{count(number, 'check')} {'was' if number == 1 else 'were'} not tried{why}"
 
 
 def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:

@@ -16,13 +16,7 @@ from headcheck.grader.report.render.folding import (
     fold_prints,
     leave_out_figures,
 )
-from headcheck.grader.report.render.lines import (
-    EMPTY,
-    StyledLine,
-    count_rows,
-    fold_lines,
-    indent,
-)
+from headcheck.grader.report.render.lines import EMPTY, StyledLine, count_rows, fold_lines, indent
 from headcheck.grader.report.render.text_parts import (
     choose_colour,
     render_diagnosis,
@@ -39,7 +33,6 @@ from headcheck.grader.report.render.views import (
     SubmissionView,
     count_failures,
 )
-from headcheck.properties.counting import choose_form
 from headcheck.properties.violations.violation import Status
 
 MORE_CLAIMS = 3
@@ -160,8 +153,9 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
     groups = list(render_points(view.groups, untried))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
-    shown = replace(view, place=folding.fold_place(view.place))
-    above = list(_render_above(shown, [*parting, *groups], examples=folding.examples))
+    if view.place and not folding.numbers:
+        view = replace(view, place=replace(view.place, rows=()))
+    above = list(_render_above(view, [*parting, *groups], examples=folding.examples))
     notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
     summary = view.short_summary if folding.summary or not view.failures else view.why_nothing
     below = list(_render_below(view, summary, notes))
@@ -216,8 +210,7 @@ def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledL
 
 
 def _tell_more(told: str, many: int, more: str) -> str:
-    one = "{told}; {more} shows it"
-    return choose_form(one, "{told}; {more} shows them", many, told=told, more=more)
+    return f"{told}; {more} shows {'it' if many == 1 else 'them'}"
 
 
 def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
@@ -229,8 +222,7 @@ def _render_above(
     view: SubmissionView, groups: Lines, *, examples: bool = True
 ) -> Iterator[StyledLine]:
     """Render the part above the failures: score, error, mistakes, and groups."""
-    status = view.status
-    headline = f"{view.file}  {view.target}  {view.score}  {status}"
+    headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
         yield from indent(2, view.error.message)
@@ -249,27 +241,22 @@ def _render_above(
         yield from groups
 
 
-def _list_unsaid(view: SubmissionView) -> Sequence[MessageView]:
-    """List the notes, except one that is already the hint of the first failure."""
-    hint = view.failures[0].hint
-    return [note for note in view.notes if not hint or not note.message.startswith(hint)]
-
-
 def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageView]:
     """Return the notes, or the first of them and the number of others.
 
-    One that may be why something fails stands with the failures, whatever the room.
+    A note that is already the hint of the first failure is left out. One that may be why something
+    fails stands with the failures, whatever the room.
     """
-    unsaid = _list_unsaid(view)
+    hint = view.failures[0].hint
+    unsaid = [note for note in view.notes if not hint or not note.message.startswith(hint)]
     telling = [note for note in unsaid if note.kind == "unused argument"][:FOLDED_NOTES]
     notes = [*telling, *(note for note in unsaid if note not in telling)]
     many = max(many, len(telling))
     left = len(notes) - many
     if left < 2:
         return notes
-    text = "and {n} more notes; {more} shows them" if many else "{n} notes; {more} shows them"
-    counted = MessageView("note", text.format(n=left, more=more))
-    return (*notes[:many], counted)
+    counted = f"and {left} more notes" if many else f"{left} notes"
+    return (*notes[:many], MessageView("note", f"{counted}; {more} shows them"))
 
 
 def _render_below(

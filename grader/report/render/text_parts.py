@@ -8,11 +8,7 @@ from rich.cells import cell_len
 
 from headcheck.grader.report.pictures.captions import describe_seen
 from headcheck.grader.report.records import ExampleRecord
-from headcheck.grader.report.render.diagnosis_view import (
-    DiagnosisView,
-    describe_sizes,
-    name_columns,
-)
+from headcheck.grader.report.render.diagnosis_view import DiagnosisView, name_columns
 from headcheck.grader.report.render.lines import (
     StyledLine,
     align_columns,
@@ -22,13 +18,8 @@ from headcheck.grader.report.render.lines import (
     list_items,
 )
 from headcheck.grader.report.render.view import LABELS
-from headcheck.grader.report.render.views import (
-    FailureView,
-    GroupView,
-    MessageView,
-    SubmissionView,
-)
-from headcheck.properties.counting import choose_form
+from headcheck.grader.report.render.views import FailureView, GroupView, MessageView, SubmissionView
+from headcheck.properties.counting import count
 from headcheck.properties.violations.violation import Status
 
 STYLES = {"expected": "green", "got": "red", "hint": "cyan"}
@@ -54,22 +45,18 @@ def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
     """Render matrices side by side, below their titles."""
     heads = name_columns(example)
     matrices = (example.before, example.right, example.wrong)
-    rows = zip(*(align_numbers(matrix) for matrix in matrices), strict=True)
-    numbers = list(rows)
+    numbers = list(zip(*map(align_numbers, matrices), strict=True))
     table = align_columns([heads, *numbers], gap=4)
     if count_rows([StyledLine(f"      {table[0]}")]) > 1:  # what is wrong is the same thing
         table = align_columns([(*heads[:2], "with this mistake"), *numbers], gap=4)
-    yield from indent(6, f"{describe_sizes(example)}:")
+    yield from indent(6, f"For example, {example.sizes}:")
     for row in table:
         yield StyledLine(f"      {row}")
 
 
 def render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
     """Render the score of every group, and how many of its checks passed."""
-    one, many = "{passed} of {n} check", "{passed} of {n} checks"
-    rows = [
-        (g.name, g.score, choose_form(one, many, g.total, passed=len(g.passed))) for g in groups
-    ]
+    rows = [(g.name, g.score, f"{len(g.passed)} of {count(g.total, 'check')}") for g in groups]
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else choose_colour(group.status)
@@ -85,13 +72,10 @@ def render_points(groups: Sequence[GroupView], untried: int) -> Iterator[StyledL
     whole = [group.name for group in groups if group not in broken]
     if broken:
         named = ", ".join(f"{group.name} {group.score}" for group in broken)
-        points = f"points: {named}"
-        one, many = "; {n} check not tried", "; {n} checks not tried"
-        counted = choose_form(one, many, untried) if untried else ""
-        yield from list_items(f"{points}{counted}".split(", "), "red")
+        counted = f"; {count(untried, 'check')} not tried" if untried else ""
+        yield from list_items(f"points: {named}{counted}".split(", "), "red")
     if whole:
-        first = f"all checks pass: {whole[0]}"
-        yield from list_items([first, *whole[1:]], "green")
+        yield from list_items([f"all checks pass: {whole[0]}", *whole[1:]], "green")
 
 
 def render_failure(failure: FailureView) -> Iterator[StyledLine]:
@@ -103,16 +87,14 @@ def render_failure(failure: FailureView) -> Iterator[StyledLine]:
         hang = 14 if label in styles else 0
         yield replace(line, style=styles.get(label, ""), hang=hang)
     if failure.case:
-        on = f"{'on':<10}{failure.case}"
-        yield from (replace(line, hang=14) for line in indent(4, on))
+        yield from (replace(line, hang=14) for line in indent(4, f"{'on':<10}{failure.case}"))
     if failure.evidence and (seen := describe_seen(failure.evidence, failure.case)):
         yield StyledLine(f"    {'seen':<10}{seen}", hang=14)
     labels = chain(["printed"], repeat(""))
     for text, label in zip(failure.printed, labels, strict=False):
         yield StyledLine(f"    {label:<9} {text}".rstrip(), hang=14)
     if failure.alike:
-        one, many = "{n} more check ended the same way", "{n} more checks ended the same way"
-        yield StyledLine(f"    {choose_form(one, many, failure.alike)}")
+        yield StyledLine(f"    {count(failure.alike, 'more check')} ended the same way")
 
 
 def render_message(

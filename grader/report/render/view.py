@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from headcheck.grader.grouped import group_by
 from headcheck.grader.reading.excerpts import get_line_limit
 from headcheck.grader.report.records import (
     ErrorRecord,
@@ -38,7 +39,7 @@ from headcheck.grader.report.render.views import (
     SubmissionView,
 )
 from headcheck.grader.report.rounding import format_number, round_points
-from headcheck.properties.counting import choose_form
+from headcheck.properties.counting import count
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import (
     NOT_FAILED,
@@ -63,27 +64,19 @@ ROW = re.compile(r"(\w+)( +)(.*)")
 """a row of a message: its label and its text"""
 
 
-def describe_broken(count: int, *, more: bool = False, follows: bool = False) -> str:
+def describe_broken(number: int, *, more: bool = False, follows: bool = False) -> str:
     """Return a sentence on how many checks fail: more than those above, and for this reason."""
-    if follows and more:
-        one, many = "{n} more check fails for this reason", "{n} more checks fail for this reason"
-    elif follows:
-        one, many = "{n} check fails for this reason", "{n} checks fail for this reason"
-    elif more:
-        one, many = "{n} more check fails", "{n} more checks fail"
-    else:
-        one, many = "{n} check fails", "{n} checks fail"
-    return choose_form(one, many, count)
+    checks = count(number, "more check" if more else "check")
+    return f"{checks} {'fails' if number == 1 else 'fail'}{' for this reason' * follows}"
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
     """Return the view of a record."""
     whole = describe_properties(record)
     others = (*describe_search(record), *describe_hidden(record.hidden))
-    none = "no exercise"
     return SubmissionView(
         file=sanitise_line(record.file),
-        exercise=none if record.exercise is None else sanitise_line(record.exercise),
+        exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
         name=sanitise_line(record.name or ""),
         score=format_points(record.score, record.max_score),
         share=record.score / record.max_score if record.max_score else 0.0,
@@ -129,7 +122,7 @@ def tally_statuses(statuses: Sequence[str]) -> str:
     counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
-    total = choose_form("{n} result", "{n} results", len(statuses))
+    total = count(len(statuses), "result")
     return f"{total}: {listed}" if listed else total
 
 
@@ -180,31 +173,21 @@ def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
 def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
     views = [_view_message(note) for note in notes[:MAX_NOTES]]
     if left := len(notes[MAX_NOTES:]):
-        text = choose_form("and {n} more note", "and {n} more notes", left)
-        views.append(MessageView("note", text))
+        views.append(MessageView("note", f"and {count(left, 'more note')}"))
     return tuple(views)
 
 
 def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
-    by_outcome = _group_by_outcome(properties)
-    groups: dict[str, list[PropertyRecord]] = {}
-    for prop in sorted(properties, key=lambda prop: GROUP_ORDER.get(prop.group, len(GROUP_ORDER))):
-        groups.setdefault(prop.group, []).append(prop)
+    ended = (prop for prop in properties if prop.status not in (*NOT_FAILED, Status.FAILED))
+    # Without details, outcomes cannot be compared.
+    by_outcome = group_by(filter(_strip_claim, ended), _get_outcome)
+    ordered = sorted(properties, key=lambda prop: GROUP_ORDER.get(prop.group, len(GROUP_ORDER)))
+    groups = group_by(ordered, lambda prop: prop.group)
     return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
 
 
 Outcome = tuple[str, str, bool]
 RecordsByOutcome = dict[Outcome, list[PropertyRecord]]
-
-
-def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
-    """Group the properties on which the submission crashed or exceeded a limit by their outcome."""
-    groups: RecordsByOutcome = {}
-    for prop in properties:
-        details = _strip_claim(prop)  # without details, outcomes cannot be compared
-        if details and prop.status not in (*NOT_FAILED, Status.FAILED):
-            groups.setdefault(_get_outcome(prop), []).append(prop)
-    return groups
 
 
 def _get_outcome(prop: PropertyRecord) -> Outcome:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headcheck.grader.report.records import EvidenceRecord
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView
-from headcheck.properties.counting import choose_form
+from headcheck.properties.counting import count
 
 PROBED = frozenset({"weights", "scale", "heads"})
 """the groups whose checks other mistakes may disturb"""
@@ -159,10 +159,9 @@ class SubmissionView:
         """
         if self.diagnosis is not None and self.diagnosis.any_compared:
             groups = sorted(self.groups, key=_rank_as_example)
-            ordered = [f for group in groups for f in group.failures if f.follows]
-            return next(iter(ordered), None)
-        known = sorted(self.consequences, key=lambda f: not f.hint)
-        return next(iter([*(f for f in known if f.evidence), *known]), None)
+            return next((f for group in groups for f in group.failures if f.follows), None)
+        known = sorted(self.consequences, key=lambda f: (not f.evidence, not f.hint))
+        return next(iter(known), None)
 
     @property
     def folded(self) -> tuple[FailureView, ...]:
@@ -174,12 +173,10 @@ class SubmissionView:
         """The line above failures that the diagnosis leaves unexplained, if it explains others."""
         if self.diagnosis is None or not (self.consequences and self.others):
             return ""
-        return choose_form(
-            "{n} failed check is not explained by {it}:",
-            "{n} failed checks are not explained by {it}:",
-            count_failures(self.others),
-            it=choose_form("it", "them", len(self.diagnosis.sentences)),
-        )
+        number = count_failures(self.others)
+        it = "it" if len(self.diagnosis.sentences) == 1 else "them"
+        are = "is" if number == 1 else "are"
+        return f"{count(number, 'failed check')} {are} not explained by {it}:"
 
 
 def _rank_as_example(group: GroupView) -> tuple[bool, bool, float]:
