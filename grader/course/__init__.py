@@ -6,6 +6,8 @@ grader of `grader.run`, `results` and `result_lookup` determine which results co
 none of these modules, so that `headcheck --help` needs neither torch nor a database.
 """
 
+from headcheck.grader import UserError
 
-class CourseError(Exception):
+
+class CourseError(UserError):
     """An operation on a course is impossible; the message says which one and why."""

@@ -72,15 +72,15 @@ class HardProperty:
 
 
 def render(
-    book: Gradebook,
-    version: str,
-    links: Sequence[str] = (),
-    *,
-    day: date | None = None,
+    book: Gradebook, version: str, links: Sequence[str] = (), *, day: date | None = None
 ) -> str:
     """Return the page; `links`, if any, lead to what `render_pages` returns, in this order."""
     pages = iter(links)
     links = ["" if each.is_absent else next(pages, "") for each in book.results]
+    entries = [
+        ClassResult(each.record, label, link, each.score, each.max_score)
+        for each, label, link in zip(book.results, _label_results(book), links, strict=True)
+    ]
     template = html.get_environment().get_template("dashboard.html.j2")
     return template.render(
         version=sanitise_line(version),
@@ -90,7 +90,7 @@ def render(
         students=len({each.student for each in book.results}),
         mean=_format_mean(book),
         table=_make_table(book.results, links),
-        overview=make_overview(_make_entries(book, links)),
+        overview=make_overview(entries),
         hard=rank_properties(book.results),
     )
 
@@ -109,7 +109,15 @@ def _view_decisions(result: ExerciseResult) -> html.DecisionsView:
     return html.DecisionsView(
         score=format_points(result.score, result.max_score),
         explanations=tuple(_explain_score(result)),
-        criteria=tuple(_view_mark(each) for each in result.criteria),
+        criteria=tuple(
+            html.MarkView(
+                sanitise_line(each.criterion.name),
+                sanitise(each.criterion.text),
+                format_mark(each),
+                sanitise(each.comment),
+            )
+            for each in result.criteria
+        ),
         comments=tuple(map(sanitise, result.comments)),
     )
 
@@ -124,11 +132,6 @@ def _explain_score(result: ExerciseResult) -> Iterator[str]:
     if result.override is not None:
         reason = f": {sanitise(result.override.reason)}" if result.override.reason else "."
         yield f"A person set the score to {format_number(result.score)} points{reason}"
-
-
-def _view_mark(each: MarkedCriterion) -> html.MarkView:
-    name, about = sanitise_line(each.criterion.name), sanitise(each.criterion.text)
-    return html.MarkView(name, about, format_mark(each), sanitise(each.comment))
 
 
 def anonymise(book: Gradebook, salt: str) -> Gradebook:
@@ -171,13 +174,6 @@ def find_causes(record: SubmissionRecord) -> frozenset[str]:
     return frozenset(p.name for p in (*failed[:1], *others[:1]))
 
 
-def _make_entries(book: Gradebook, links: Sequence[str]) -> list[ClassResult]:
-    return [
-        ClassResult(each.record, label, link, each.score, each.max_score)
-        for each, label, link in zip(book.results, _label_results(book), links, strict=True)
-    ]
-
-
 def _label_results(book: Gradebook) -> list[str]:
     """Return a name for each result, which includes the exercise if there are several."""
     several = len(book.exercises) > 1
@@ -193,15 +189,10 @@ def _make_table(results: Sequence[ExerciseResult], links: Sequence[str]) -> Dash
     cells = [_list_cells(each, criteria) for each in results]
     titles = [*TITLES, *criteria]
     used = [i for i in range(len(titles)) if any(row[i].text for row in cells)]
-    rows = (
-        DashboardRow(
-            sanitise_line(each.student),
-            format_status(each.status),
-            link,
-            tuple(row[i] for i in used),
-        )
-        for each, link, row in zip(results, links, cells, strict=True)
-    )
+    rows = []
+    for each, link, row in zip(results, links, cells, strict=True):
+        about = sanitise_line(each.student), format_status(each.status), link
+        rows.append(DashboardRow(*about, tuple(row[i] for i in used)))
     decided = any(each.override is not None for each in results)
     return DashboardTable(tuple(titles[i] for i in used), tuple(rows), decided)
 
@@ -234,6 +225,5 @@ def _make_cell(each: MarkedCriterion | None, name: str) -> Cell:
 
 def _format_mean(book: Gradebook) -> str:
     scored = (each for each in book.results if each.is_judged and not each.is_absent)
-    judged = [each for each in scored if each.max_score]
-    shares = [each.score / each.max_score for each in judged]
+    shares = [each.score / each.max_score for each in scored if each.max_score]
     return f"{format_number(round(100 * sum(shares) / len(shares), 1))} %" if shares else "–"

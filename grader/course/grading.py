@@ -18,12 +18,7 @@ from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.store import bundle, manifest
 from headcheck.grader.course.store.claims import Claims
 from headcheck.grader.course.store.manifest import Manifest
-from headcheck.grader.course.store.records import (
-    FileContent,
-    GradedFile,
-    Run,
-    make_missing_content,
-)
+from headcheck.grader.course.store.records import FileContent, GradedFile, Run, make_missing_content
 from headcheck.grader.course.store.store import Store
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.settings import Settings
@@ -129,9 +124,8 @@ def score_judged(
         named = settings.exercise
         exercise = named if named and named.slug == record.exercise else None
         exercise = exercise or BY_SLUG.get(record.exercise or "")
-        return points.score_again(
-            record, exercise, settings.points, settings.rounding, settings.slip
-        )
+        rules = settings.points, settings.rounding, settings.slip
+        return points.score_again(record, exercise, *rules)
 
     for earlier in reversed(same):
         if earlier.key != planned.key:

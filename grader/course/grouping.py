@@ -5,7 +5,7 @@ choose their names themselves.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -59,13 +59,17 @@ def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
     Somebody who is listed in two groups belongs to the first one.
     """
     handed_in = {each.student: each for each in stored}
-    people = {who: _make_student(file) for who, file in handed_in.items()}
+    people = {
+        who: Student(who, file.name, email=file.email, handles=(file.handle,))
+        for who, file in handed_in.items()
+    }
     known = build_roster(people.values())
     groups: dict[str, list[str]] = {group.name: [] for group in policy.groups}
     group_of, problems = dict[str, str](), list(policy.refused)
     for group in policy.groups:
         for listed in group.members:
-            member = _identify(listed, known)
+            found = known.find_all(*list_ids(listed))  # who handed in under one of these ids
+            member = found[0] if len(found) == 1 else listed
             first = group_of.setdefault(member.id, group.name)
             if first != group.name:
                 both = f"{first} and {group.name}"
@@ -86,16 +90,6 @@ def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
     )
 
 
-def _make_student(file: GradedFile) -> Student:
-    return Student(file.student, file.name, email=file.email, handles=(file.handle,))
-
-
-def _identify(member: Student, known: Roster) -> Student:
-    """Return who handed in under one of the member's ids; if not exactly one did, the member."""
-    found = known.find_all(*list_ids(member))
-    return found[0] if len(found) == 1 else member
-
-
 def _find_teams(
     policy: Policy, handed_in: Mapping[str, GradedFile], group_of: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
@@ -105,24 +99,17 @@ def _find_teams(
     """
     teams, problems = dict[str, str](), list[str]()
     for group in (each for each in policy.groups if each.team):
-        who = _find_spelling(group.team, handed_in)
+        # Somebody may have handed in under another spelling, if only one id can be meant.
+        alike = [each for each in handed_in if normalise_id(each) == normalise_id(group.team)]
+        who = alike[0] if group.team not in handed_in and len(alike) == 1 else group.team
         if who not in handed_in:
             continue
-        if who in group_of or _has_name(handed_in[who]):
-            problems.append(explain_no_team(f"{who} ({handed_in[who].name})", group.name))
+        file = handed_in[who]
+        if who in group_of or file.name not in ("", who) or file.email:
+            problems.append(explain_no_team(f"{who} ({file.name})", group.name))
         else:
             teams[who] = group.name
     return teams, problems
-
-
-def _find_spelling(wanted: str, ids: Collection[str]) -> str:
-    """Return the id as somebody handed in under it, if only one of the ids can be meant."""
-    alike = [each for each in ids if normalise_id(each) == normalise_id(wanted)]
-    return alike[0] if wanted not in ids and len(alike) == 1 else wanted
-
-
-def _has_name(file: GradedFile) -> bool:
-    return file.name not in ("", file.student) or bool(file.email)
 
 
 def _find_namesakes(
@@ -132,14 +119,11 @@ def _find_namesakes(
 
     GitHub writes `Team Blue` as `team-blue`.
     """
-    spelled = {spelling: name for name in groups for spelling in (_make_slug(name), name)}
+    slugs = {name: re.sub(r"\W+", "-", normalise_id(name)).strip("-") for name in groups}
+    spelled = {spelling: name for name, slug in slugs.items() for spelling in (slug, name)}
     named = {normalise_id(spelling): name for spelling, name in spelled.items() if spelling}
     found = ((who, named.get(normalise_id(who))) for who in sorted(ids))
     return {who: name for who, name in found if name and name != group_of.get(who)}
-
-
-def _make_slug(name: str) -> str:
-    return re.sub(r"\W+", "-", normalise_id(name)).strip("-")
 
 
 def share_answers(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from headcheck.grader.course.intake.roster import Roster, Student, normalise_id, read_groups
 from headcheck.grader.report.course_file import CourseFile
 from headcheck.grader.report.deadlines import Deadline, Extension
-from headcheck.grader.report.groups import AloneRule, GroupSettings
+from headcheck.grader.report.groups import AloneRule
 from headcheck.grader.report.rubric import Rubric, Rubrics
 
 
@@ -45,7 +45,10 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
 
     Raises RosterError if the file with the groups cannot be read.
     """
-    listed = _list_members(rules.groups)
+    settings = rules.groups
+    listed: Mapping[str, Sequence[Student | str]] = (
+        settings.members if settings.file is None else read_groups(settings.file)
+    )
     members = {
         name: tuple(_find_listed(each, roster) for each in group) for name, group in listed.items()
     }
@@ -59,8 +62,7 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
         found = (_find_extended(each, listed, ids, roster) for each in deadline.extensions)
         deadline = replace(deadline, extensions=tuple(found))
     rubrics = {slug: _find_weighted(each, roster) for slug, each in rules.rubrics.items()}
-    said = tuple(refused.values())
-    return Policy(deadline, groups, rules.groups.alone, rubrics, said)
+    return Policy(deadline, groups, rules.groups.alone, rubrics, tuple(refused.values()))
 
 
 def _refuse_teams(
@@ -98,10 +100,6 @@ def explain_missing_deadline(rules: CourseFile, run: str) -> str:
         return ""
     there = ", ".join(rules.deadlines)
     return f"{rules.path} has no deadline for the run {run}, so nothing is late; it has {there}"
-
-
-def _list_members(settings: GroupSettings) -> Mapping[str, Sequence[Student | str]]:
-    return settings.members if settings.file is None else read_groups(settings.file)
 
 
 def _find_listed(who: Student | str, roster: Roster) -> Student:

@@ -21,10 +21,7 @@ from headcheck.grader.course.results import (
 )
 from headcheck.grader.course.store import bundle, manifest
 from headcheck.grader.course.store.manifest import Manifest
-from headcheck.grader.course.store.records import (
-    GradedFile,
-    Run,
-)
+from headcheck.grader.course.store.records import GradedFile, Run
 from headcheck.grader.course.store.store import Store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
@@ -175,8 +172,8 @@ class ReplayResult:
     @property
     def same(self) -> bool:
         """Whether the verdicts equal the stored ones, except for the time that they took."""
-        before = [_drop_seconds(r) for each in self.stored for r in each.records]
-        return before == [_drop_seconds(r) for r in self.report.submissions]
+        before = [replace(r, seconds=0.0) for each in self.stored for r in each.records]
+        return before == [replace(r, seconds=0.0) for r in self.report.submissions]
 
 
 def replay(store: Store, name: str, student: str, *, trusted: bool) -> ReplayResult:
@@ -201,7 +198,3 @@ def replay(store: Store, name: str, student: str, *, trusted: bool) -> ReplayRes
         FORMAT_VERSION, get_version(), tuple(again), then.sandbox, record_seed(then.case_seed)
     )
     return ReplayResult(tuple(stored), report, tuple(differ))
-
-
-def _drop_seconds(record: SubmissionRecord) -> SubmissionRecord:
-    return replace(record, seconds=0.0)

@@ -3,12 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.grader.course.grouping import (
-    Membership,
-    assign_groups,
-    find_weighted,
-    list_alone,
-)
+from headcheck.grader.course.grouping import Membership, assign_groups, find_weighted, list_alone
 from headcheck.grader.course.intake.roster import Roster
 from headcheck.grader.course.marks import list_weighted_strangers
 from headcheck.grader.course.policy import Policy
@@ -53,10 +48,8 @@ def describe_policy(
     if policy.deadline is not None:
         own = tuple(_find_own(policy.deadline, membership))
         yield "extensions of a student, and not of the group with the same name", own
-        yield (
-            "extensions for nobody that is known",
-            _find_nobody(policy.deadline, membership, roster),
-        )
+        nobody = _find_nobody(policy.deadline, membership, roster)
+        yield "extensions for nobody that is known", nobody
         yield from _describe_times(results)
 
 

@@ -38,6 +38,7 @@ from headcheck.grader.report.rounding import (
     round_sum,
     split_total,
 )
+from headcheck.properties.counting import count
 
 CHANGES_HEADER = ("student", "exercise", "before", "after", "change")
 
@@ -182,42 +183,34 @@ def compute_results(
     marking = make_marking(find_weighted(policy.rubrics, membership), marks)
     best: dict[tuple[str, str], _RatedAnswer] = {}
     for exercise, answers in collect_answers(graded_files).items():
-        most = _find_maximum(answers)
+        records = [record for own in answers.values() for _, record in own]
+        most = next((r.max_score for r in records if r.max_score), 0.0)  # none if unreadable
         for student, own in share_answers(answers, membership, policy.alone):
             criteria = marking.list_criteria(student, exercise)
             rules = policy.deadline, granted.get(student, ()), step, out_of
             rated = [_rate(each, most, criteria, *rules) for each in own]
-            best[student, exercise] = max(rated, key=_rank_answer)
+            # More points are better or, at equal points, no error.
+            best[student, exercise] = max(
+                rated, key=lambda each: (each.score.points, each.record.error is None)
+            )
     # Files without any exercise count only for students who answered none.
     answered = {student for student, exercise in best if exercise}
     kept = {k: v for k, v in best.items() if k[1] or k[0] not in answered}
     said, decided = list(comments), overrides or {}
     results = [_make_result(v, k, membership, decided.get(k), said) for k, v in kept.items()]
-    told = [replace(each) for each in results]
-    return sorted(told, key=rank_result)
+    return sorted(results, key=rank_result)
 
 
 def collect_answers(stored: Sequence[GradedFile]) -> dict[str, dict[str, list[Answer]]]:
     """Return what was handed in by exercise, and by the id under which it was handed in."""
-    only = _find_only_exercise(stored)
+    slugs = {record.exercise for each in stored for record in each.records if record.exercise}
+    only = slugs.pop() if len(slugs) == 1 else ""  # unreadable files count for it
     answers: dict[str, dict[str, list[Answer]]] = {}
     for each in stored:
         for record in each.records:
             by_student = answers.setdefault(record.exercise or only, {})
             by_student.setdefault(each.student, []).append((each, record))
     return answers
-
-
-def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
-    """Return the exercise if all answers are to one; unreadable files then count for it."""
-    slugs = {record.exercise for each in stored for record in each.records if record.exercise}
-    return slugs.pop() if len(slugs) == 1 else ""
-
-
-def _find_maximum(answers: Mapping[str, Sequence[Answer]]) -> float:
-    """Return the maximum points of an exercise, which unreadable files do not know."""
-    found = (record.max_score for own in answers.values() for _, record in own if record.max_score)
-    return next(found, 0.0)
 
 
 def _rate(
@@ -248,11 +241,6 @@ def _decide(override: Override, rated: _RatedAnswer) -> float:
     """Return a score that a person set: it keeps its share of the maximum of that time."""
     share = (override.score or 0.0) / (override.max_score or rated.own_most or 1.0)
     return round_sum(share * rated.most if rated.most else override.score or 0.0)
-
-
-def _rank_answer(rated: _RatedAnswer) -> tuple[float, bool]:
-    """Return the rank of an answer: more points are better or, at equal points, no error."""
-    return rated.score.points, rated.record.error is None
 
 
 def rank_result(result: ExerciseResult) -> tuple[object, ...]:
@@ -300,9 +288,8 @@ def describe_open(results: Sequence[ExerciseResult]) -> str:
     open_for = [each.student for each in results for mark in each.criteria if mark.is_open]
     if not open_for:
         return ""
-    count, students = len(open_for), len(set(open_for))
-    several = "s" * (count != 1), "s" * (students != 1)
-    return f"not yet marked: {count} mark{several[0]} of {students} student{several[1]}"
+    students = count(len(set(open_for)), "student")
+    return f"not yet marked: {count(len(open_for), 'mark')} of {students}"
 
 
 def list_kept_shares(results: Sequence[ExerciseResult]) -> tuple[str, ...]:
@@ -394,11 +381,8 @@ def _format_change(change: ScoreChange) -> tuple[str, ...]:
     before, after = map(_format_score, scores, maxima, change.penalties)
     names = map(sanitise_line, (change.student, change.exercise))
     unit = "" if change.maxima is None else " %"
-    return (*names, before, after, f"{_format_gain(change.gain)}{unit}")
-
-
-def _format_gain(gain: float) -> str:
-    return f"{'+' if gain > 0 else '-'}{format_number(abs(gain))}"
+    sign = "+" if change.gain > 0 else "-"
+    return (*names, before, after, f"{sign}{format_number(abs(change.gain))}{unit}")
 
 
 def _format_score(score: float | None, most: float, penalty: str) -> str:

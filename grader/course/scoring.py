@@ -71,7 +71,7 @@ def measure_lateness(
 def find_due(deadline: Deadline, extensions: Iterable[Extension]) -> datetime:
     """Return when work is due: the latest of the deadline and the extensions."""
     granted = (each.due or deadline.due + (each.added or timedelta()) for each in extensions)
-    return max(deadline.due, *granted, deadline.due)
+    return max([deadline.due, *granted])
 
 
 def _sum_up(deadline: Deadline, by: timedelta) -> Amount:
@@ -105,15 +105,12 @@ def compute_score(earned: float, most: float, lateness: Lateness, step: float = 
     if left == earned:
         return Score(earned, earned)
     counted = min(round_points(left, max(most, earned), step), earned)
-    return Score(earned, counted, f"{_format_amount(taken)} late")
+    shown = f"{format_number(min(taken.percent, 100))} %"
+    if not taken.percent:
+        shown = f"{format_number(taken.points)} point{'s' * (round_sum(taken.points) != 1)}"
+    return Score(earned, counted, f"{shown} late")
 
 
 def _convert(amount: Amount, earned: float) -> float:
     """Return an amount in points."""
     return amount.points + earned * amount.percent / 100
-
-
-def _format_amount(amount: Amount) -> str:
-    if amount.percent:
-        return f"{format_number(min(amount.percent, 100))} %"
-    return f"{format_number(amount.points)} point{'' if round_sum(amount.points) == 1 else 's'}"

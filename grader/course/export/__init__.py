@@ -7,6 +7,7 @@ from importlib import import_module
 
 from headcheck.grader.course.export.gradebook import ExportedFiles, ExportError, Gradebook
 from headcheck.grader.course.formats import FORMATS
+from headcheck.grader.grouped import group_by
 from headcheck.grader.report.render.sanitise import sanitise_line
 
 __all__ = ["FORMATS", "ExportError", "ExportedFiles", "Gradebook", "export"]
@@ -25,8 +26,6 @@ def export(book: Gradebook, form: str) -> ExportedFiles:
 
 def _find_alike(names: Iterable[str]) -> list[str]:
     """Say which files would replace one another where case does not matter in names."""
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(unicodedata.normalize("NFC", name).casefold(), []).append(name)
+    alike = group_by(names, lambda name: unicodedata.normalize("NFC", name).casefold())
     text = "are one file where names ignore case, as on macOS and Windows"
     return [f"{sanitise_line(' and '.join(same))} {text}" for same in alike.values() if same[1:]]

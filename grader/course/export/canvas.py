@@ -33,9 +33,7 @@ def render(book: Gradebook) -> ExportedFiles:
     Without a sheet, the identity columns are filled in as far as their values are known: Canvas
     finds a student by the ID, which is in the names of downloaded files, or by the SIS User ID.
     """
-    if book.sheet is None:
-        return _make_sheet(book)
-    return _fill_sheet(book, book.sheet)
+    return _make_sheet(book) if book.sheet is None else _fill_sheet(book, book.sheet)
 
 
 def _make_sheet(book: Gradebook) -> ExportedFiles:
@@ -48,7 +46,8 @@ def _make_sheet(book: Gradebook) -> ExportedFiles:
         handle = results[0].handle
         number = next((i for i in (handle, *person.handles, student) if i.isdecimal()), "")
         sis = "" if student == number else student
-        name = _format_sortable_name(person.display_name, person.first, person.last)
+        sortable = f"{person.last}, {person.first}" if person.first and person.last else ""
+        name = sortable or person.display_name
         texts = (name, number, sis, person.login, person.section)
         rows.append([*map(escape_cell, texts), *_list_grades(book, results, [""] * len(titles))])
     return ExportedFiles({"canvas.csv": encode_csv(rows)}, remarks=_name_ungraded(book))
@@ -125,7 +124,3 @@ def _list_grades(
         for each in results
     }
     return [points.get(e, old) for e, old in zip(book.exercises, before, strict=True)]
-
-
-def _format_sortable_name(shown: str, first: str, last: str) -> str:
-    return f"{last}, {first}" if first and last else shown

@@ -45,12 +45,8 @@ def make_result(results: list[ExerciseResult]) -> dict[str, Any]:
     tests = [test for each in results for test in _make_tests(each)]
     statuses = {test["status"] for test in tests}
     worst = next((s for s in ("error", "fail") if s in statuses), "pass")
-    return {
-        "version": VERSION,
-        "status": worst,
-        "max_score": sum_max_points(results),
-        "tests": tests,
-    }
+    most = sum_max_points(results)
+    return {"version": VERSION, "status": worst, "max_score": most, "tests": tests}
 
 
 def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:

@@ -16,6 +16,7 @@ from headcheck.grader.course.marks import describe_marks
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.bundle import Unpacked
 from headcheck.grader.course.store.records import GradedFile
+from headcheck.grader.grouped import group_by
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.outcome import describe_outcome
@@ -69,13 +70,9 @@ class Gradebook:
     @property
     def students(self) -> dict[str, list[ExerciseResult]]:
         """The results of students who have a score for everything: others would get zeros."""
-        by_student: dict[str, list[ExerciseResult]] = {}
         waiting = self.waiting
-        for each in self.results:
-            if each.student in waiting:
-                continue
-            by_student.setdefault(each.student, []).append(each)
-        return by_student
+        scored = (each for each in self.results if each.student not in waiting)
+        return group_by(scored, lambda each: each.student)
 
     @property
     def absent(self) -> frozenset[str]:

@@ -64,11 +64,7 @@ def _describe_score(result: ExerciseResult) -> dict[str, Any]:
 
 def _make_mark(result: ExerciseResult, each: MarkedCriterion) -> dict[str, Any]:
     """Return a criterion as a test, without a score if there is no mark."""
-    points = (
-        {}
-        if each.points is None
-        else {"score": round_sum(each.earned), "max_score": round_sum(each.most)}
-    )
+    points = {"score": round_sum(each.earned), "max_score": round_sum(each.most)}
     return {
         "name": name_mark(each),
         "output": describe_mark(each),

@@ -24,6 +24,7 @@ from headcheck.grader.course.export.gradebook import (
 from headcheck.grader.course.export.sheet import Sheet
 from headcheck.grader.course.marks import MarkedCriterion, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.grouped import group_by
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import round_sum
 from headcheck.grader.report.rubric import SHEET_COLUMNS
@@ -129,12 +130,10 @@ def read_marks(
 
 def _find_alike(students: Iterable[str]) -> dict[str, str]:
     """Return what is wrong with a cell that stands for several students."""
-    written: dict[str, list[str]] = {}
-    for student in dict.fromkeys(students):
-        written.setdefault(escape_cell(student).strip(), []).append(sanitise_line(student))
+    written = group_by(dict.fromkeys(students), lambda student: escape_cell(student).strip())
     advice = "mark them with numbers, as --anonymous writes them, or one by one"
     return {
-        cell: f"{' and '.join(ids)} are the same cell; {advice}"
+        cell: f"{' and '.join(map(sanitise_line, ids))} are the same cell; {advice}"
         for cell, ids in written.items()
         if len(ids) > 1
     }

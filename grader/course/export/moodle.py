@@ -45,7 +45,9 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
         raise ExportError("this fills in Moodle's worksheet: download it and give it with --into")
     sheet = book.sheet
     grade = _find_grade_column(sheet, book.column)
-    comments = _find_comment_column(sheet, grade)
+    # The last column titled as feedback or comments, in some language.
+    titled = [i for i, name in enumerate(sheet.header) if i > grade and COMMENT_HEADER.search(name)]
+    comments = titled[-1] if titled else None
     find_student = make_student_finder(book)
     students, absent = book.students, book.absent
     rows: list[Sequence[str]] = [sheet.header]
@@ -63,7 +65,8 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
             results = students[student]
             score = sum_points(results)
             refuse_above(score, maximum, student, len(book.exercises))
-            filled[grade] = _localise(score, maximum)
+            points = format_number(score)  # with the sheet's decimal mark
+            filled[grade] = points.replace(".", ",") if "," in maximum else points
             if comments is not None and (text := format_feedback(results)):
                 filled[comments] = escape_cell(text)
         rows.append(filled)
@@ -84,7 +87,7 @@ def _find_grade_column(sheet: Sheet, named: str) -> int:
     candidates = [
         i
         for i, (left, right) in enumerate(itertools.pairwise(columns))
-        if i and _is_maximum(right) and all(_is_grade(text) for text in left)
+        if i and _is_maximum(right) and all(map(_is_grade, left))
     ]
     if len(candidates) != 1:
         raise ExportError(
@@ -104,18 +107,6 @@ def _is_grade(text: str) -> bool:
 
 def _has_number(cell: str) -> bool:
     return NUMBER.fullmatch(cell.strip()) is not None
-
-
-def _find_comment_column(sheet: Sheet, grade: int) -> int | None:
-    """Return the last column titled as feedback or comments in some language."""
-    titled = [i for i, name in enumerate(sheet.header) if i > grade and COMMENT_HEADER.search(name)]
-    return titled[-1] if titled else None
-
-
-def _localise(score: float, maximum: str) -> str:
-    """Format points with the sheet's decimal mark."""
-    points = format_number(score)
-    return points.replace(".", ",") if "," in maximum else points
 
 
 def render_gradebook(book: Gradebook) -> ExportedFiles:

@@ -35,10 +35,8 @@ def render(book: Gradebook) -> ExportedFiles:
     Raises ExportError.
     """
     if not book.database:
-        text = (
-            "this fills in nbgrader's gradebook.db: give it with --into, and a new file with --out"
-        )
-        raise ExportError(text)
+        text = "this fills in nbgrader's gradebook.db: give it with --into"
+        raise ExportError(f"{text}, and a new file with --out")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gradebook.db")
         path.write_bytes(book.database)

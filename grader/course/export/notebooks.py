@@ -5,6 +5,7 @@ notebook gets a page instead. Files that came in nbgrader's folders keep their p
 export can be nbgrader's folder `feedback`.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from headcheck.grader.course.export.gradebook import (
 )
 from headcheck.grader.course.intake.layouts import NBGRADER_FOLDER
 from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.grouped import group_by
 from headcheck.grader.reading.cells import Unreadable
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import text
@@ -32,8 +34,6 @@ from headcheck.grader.report.render.view import MAX_NOTES, format_points, list_l
 from headcheck.grader.report.rounding import format_number
 from headcheck.properties.counting import join_words
 
-FileKey = tuple[str, int, str]
-"""student, attempt and name, which identify a file in a run"""
 MAX_LOCATED = 500
 """characters of a sentence about a line"""
 
@@ -44,7 +44,9 @@ def render(book: Gradebook) -> ExportedFiles:
     files: dict[str, bytes] = {}
     remarks: list[str] = []
     counts: Counter[str] = Counter()
-    for key, results in _group_by_file(book).items():
+    shown = itertools.chain.from_iterable(book.students.values())
+    by_file = group_by(shown, lambda each: (each.student, each.attempt, each.record.file))
+    for key, results in by_file.items():
         content = contents.get(key)
         ending, written = ".html", b""
         if content is not None and content.kind == "ipynb":
@@ -57,16 +59,11 @@ def render(book: Gradebook) -> ExportedFiles:
         name = _find_nbgrader_name(results[0], ending)
         if not name or name in files:
             name = make_numbered_name(key[0], counts[key[0]], ending)
-        files[name] = written or _make_page(results, book.run)
+        if not written:
+            report = build_report([each.record for each in results])
+            written = render_all(report, Occasion(book.run), _summarise(results)).encode()
+        files[name] = written
     return ExportedFiles(files, remarks=tuple(remarks))
-
-
-def _group_by_file(book: Gradebook) -> Mapping[FileKey, list[ExerciseResult]]:
-    grouped: dict[FileKey, list[ExerciseResult]] = {}
-    for results in book.students.values():
-        for each in results:
-            grouped.setdefault((each.student, each.attempt, each.record.file), []).append(each)
-    return grouped
 
 
 def _find_nbgrader_name(result: ExerciseResult, ending: str) -> str:
@@ -76,11 +73,6 @@ def _find_nbgrader_name(result: ExerciseResult, ending: str) -> str:
         return ""
     folders = [make_file_name(part, "") for part in parts[-3:-1]]
     return "/".join([*folders, make_file_name(PurePosixPath(parts[-1]).stem, ending)])
-
-
-def _make_page(results: Sequence[ExerciseResult], run: str) -> bytes:
-    report = build_report([each.record for each in results])
-    return render_all(report, Occasion(run), _summarise(results)).encode()
 
 
 # -------------------------------------------------------------------------- notebooks
@@ -99,8 +91,10 @@ def _write_into(handed_in: HandedIn, results: Sequence[ExerciseResult], run: str
                 said.setdefault(cell, []).append(line)
     places = {top, *records, *(cell for cell, lines in said.items() if lines)}
     label = sanitise_line(run)
-    listed = _list_places([cell for cell in order if cell in places])
-    said[top] = [*_summarise(results), listed, *said.get(top, [])]
+    cells = [str(cell) for cell in order if cell in places]
+    words = "cell" if len(cells) == 1 else "cells"
+    where = f"Feedback is below {words} {join_words(cells)}, nowhere else."
+    said[top] = [*_summarise(results), where, *said.get(top, [])]
     added = {
         cell: _render(label, said.get(cell, []), records.get(cell, []))
         for cell in order
@@ -119,11 +113,6 @@ def _summarise(results: Iterable[ExerciseResult]) -> list[str]:
         lines.append(f"{exercise}: {points}{decided if each.override is not None else ''}")
     comments = dict.fromkeys(text for each in results for text in each.comments)
     return [*lines, *(line for c in comments for line in sanitise(c, MAX_FEEDBACK).split("\n"))]
-
-
-def _list_places(cells: Sequence[int]) -> str:
-    words = "cell" if len(cells) == 1 else "cells"
-    return f"Feedback is below {words} {join_words([str(cell) for cell in cells])}, nowhere else."
 
 
 def _find_home(record: SubmissionRecord, handed_in: HandedIn) -> int:

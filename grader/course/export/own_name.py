@@ -30,11 +30,8 @@ def is_named(texts: Iterable[str]) -> bool:
     rather than no: it only adds a true sentence.
     """
     text = "".join(texts)
-    return any(SPELLED.search(_reduce(each)) for each in (text, _strip_markup(text)))
-
-
-def _strip_markup(text: str) -> str:
-    return MARKUP.sub("", html.unescape(MARKUP.sub("", text)))
+    plain = MARKUP.sub("", html.unescape(MARKUP.sub("", text)))
+    return any(SPELLED.search(_reduce(each)) for each in (text, plain))
 
 
 def _reduce(text: str) -> str:

@@ -18,7 +18,7 @@ from headcheck.grader.course.export.gradebook import (
     sum_max_points,
     sum_points,
 )
-from headcheck.grader.course.marks import MarkedCriterion, describe_mark, name_mark
+from headcheck.grader.course.marks import describe_mark, name_mark
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import round_sum
@@ -74,24 +74,22 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
         "output": format_feedback(results),
         "tests": [
             {
-                "name": sanitise_line(p.name),
-                "description": sanitise_line(head_check(p.status, p.claim)),
-                "points": p.points,
-                "max_points": p.max_points,
-                "message": sanitise(p.message, max_message) if max_message else "",
+                "name": name,
+                "description": description,
+                "points": points,
+                "max_points": most,
+                "message": sanitise(message, max_message) if max_message else "",
             }
-            for each in results
-            for p in round_properties(each.record)
-        ]
-        + [_make_mark(each, max_message) for result in results for each in result.criteria],
+            for name, description, points, most, message in _list_tests(results)
+        ],
     }
 
 
-def _make_mark(each: MarkedCriterion, max_message: int) -> dict[str, Any]:
-    return {
-        "name": each.criterion.name,
-        "description": name_mark(each),
-        "points": round_sum(each.earned),
-        "max_points": round_sum(each.most),
-        "message": sanitise(describe_mark(each), max_message) if max_message else "",
-    }
+def _list_tests(results: list[ExerciseResult]) -> Iterator[tuple[str, str, float, float, str]]:
+    """Yield name, description, points, maximum and message of every property, then of the marks."""
+    for p in (p for each in results for p in round_properties(each.record)):
+        claim = sanitise_line(head_check(p.status, p.claim))
+        yield sanitise_line(p.name), claim, p.points, p.max_points, p.message
+    for mark in (mark for each in results for mark in each.criteria):
+        points, most = round_sum(mark.earned), round_sum(mark.most)
+        yield mark.criterion.name, name_mark(mark), points, most, describe_mark(mark)

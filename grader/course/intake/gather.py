@@ -25,6 +25,7 @@ from headcheck.grader.course.intake.layouts import (
 )
 from headcheck.grader.course.intake.roster import Roster, Student
 from headcheck.grader.course.intake.unpack import ARCHIVE, Item, Unpacker, UnpackLimits
+from headcheck.grader.grouped import group_by
 from headcheck.grader.reading.submission import (
     KIND_BY_SUFFIX,
     FilesByPath,
@@ -285,9 +286,7 @@ def _number_attempts(submitted_files: Sequence[SubmittedFile]) -> list[Submitted
     A student's attempts are ordered by time if all times are known, else by the paths and the
     numbers that the system appends to names.
     """
-    by_student: dict[str, list[SubmittedFile]] = {}
-    for each in submitted_files:
-        by_student.setdefault(each.student.id, []).append(each)
+    by_student = group_by(submitted_files, lambda each: each.student.id)
     numbered: list[SubmittedFile] = []
     for _, own in sorted(by_student.items()):
         timed = all(each.submitted is not None for each in own)

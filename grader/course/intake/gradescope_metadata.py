@@ -47,8 +47,7 @@ def parse_metadata(text: str) -> dict[str, GradescopeSubmission]:
         elif key == "new":
             people = (*people, GradescopeSubmitter())
         elif people:
-            known = {"name": people[-1].name, "sid": people[-1].sid, "email": people[-1].email}
-            people = (*people[:-1], GradescopeSubmitter(**{**known, key: value}))
+            people = (*people[:-1], replace(people[-1], **{key: value}))
         submissions[folder] = replace(submissions[folder], submitters=people)
     return submissions
 

@@ -23,7 +23,12 @@ class IdentifiedStudents:
 def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) -> IdentifiedStudents:
     """Return the student of each identity; a conflicting identity becomes a separate student."""
     listed = list(dict.fromkeys(identities))
-    matches = {each: _find_students(each, known) for each in listed}
+    # A handle is looked up as an id; if that fails, as in plain folders, as a name.
+    matches = {
+        each: known.find_all(each.handle, each.email, name=each.name)
+        or known.find_all(name=each.handle)
+        for each in listed
+    }
     conflicts = list(_find_renamed(listed))
     rivals: dict[Student, list[SubmitterIdentity]] = {}
     for each in listed:
@@ -40,12 +45,6 @@ def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) ->
         else:
             students[each] = matches[each][0]
     return IdentifiedStudents(students, tuple(conflicts))
-
-
-def _find_students(who: SubmitterIdentity, known: Roster) -> tuple[Student, ...]:
-    """Look up a handle as an id; if that fails, as in plain folders, as a name."""
-    matches = known.find_all(who.handle, who.email, name=who.name)
-    return matches or known.find_all(name=who.handle)
 
 
 def _explain_conflict(

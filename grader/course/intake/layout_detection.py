@@ -17,6 +17,7 @@ from headcheck.grader.course.intake.layouts import (
     NBGRADER_FOLDER,
 )
 from headcheck.grader.course.intake.unpack import ARCHIVE, list_top_level
+from headcheck.grader.grouped import group_by
 from headcheck.grader.reading.submission import KIND_BY_SUFFIX
 from headcheck.grader.report.render.sanitise import sanitise_line
 
@@ -34,11 +35,14 @@ def detect_layout(path: Path, assignment: str = "") -> str:
     """Return the name of the layout of a download. Raises AmbiguousLayout."""
     names = list_top_level(path)
     around = path.name if path.is_dir() else ""
-    signs: dict[str, list[str]] = {}
-    for name, is_folder in sorted(names.items()):
-        accepted = PurePosixPath(name).suffix.lower() in ACCEPTED_SUFFIXES
-        if is_folder or accepted or name == GRADESCOPE_METADATA:
-            signs.setdefault(_detect_system(name, is_folder, around), []).append(name)
+    telling = (
+        name
+        for name, is_folder in sorted(names.items())
+        if is_folder
+        or PurePosixPath(name).suffix.lower() in ACCEPTED_SUFFIXES
+        or name == GRADESCOPE_METADATA
+    )
+    signs = group_by(telling, lambda name: _detect_system(name, names[name], around))
     others = signs.pop("", [])
     if not signs:
         _reject_single_entry(path, names)

@@ -156,15 +156,12 @@ def read_roster(path: Path) -> Roster:
 def require_id(path: Path, header: Sequence[str], columns: Mapping[str, int]) -> None:
     """Raise RosterError if no column identifies students."""
     known = ("id", "email", "login")
-    if columns.keys().isdisjoint(known) and not any(map(_is_handle, header)):
+    handles = set(map(normalise_header, HANDLE_COLUMNS))
+    if columns.keys().isdisjoint(known) and handles.isdisjoint(map(normalise_header, header)):
         raise RosterError(
             f"{path}: no column for an id; its headers are {', '.join(header)}. "
             "Name one of them student_id, email or login"
         )
-
-
-def _is_handle(header: str) -> bool:
-    return normalise_header(header) in map(normalise_header, HANDLE_COLUMNS)
 
 
 def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -274,11 +271,8 @@ def read_groups(path: Path) -> dict[str, tuple[Student, ...]]:
     groups: dict[str, list[Student]] = {}
     for row in rows:
         student = parse_student(header, columns, row)
-        for name in _list_groups(row[index[title]], title in SEVERAL):
+        cell = row[index[title]]
+        names = cell.split(",") if title in SEVERAL else [cell]
+        for name in filter(None, map(str.strip, names)):
             groups.setdefault(name, []).extend([] if student is None else [student])
     return {name: tuple(students) for name, students in groups.items()}
-
-
-def _list_groups(cell: str, several: bool) -> Sequence[str]:
-    names = cell.split(",") if several else [cell]
-    return [name.strip() for name in names if name.strip()]

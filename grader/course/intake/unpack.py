@@ -96,10 +96,9 @@ class Unpacker:
 
     def _reserve_budget(self, archive: int) -> "_ByteBudget":
         """Return the budget of the next archive, which may unpack to that many bytes."""
-        total = self.limits.total
-        if self.written + archive < total:
-            text = f"its archive unpacks to over {archive >> 20} MiB"
-            return _ByteBudget(self.written + archive, text)
+        total, upto = self.limits.total, self.written + archive
+        if upto < total:
+            return _ByteBudget(upto, f"its archive unpacks to over {archive >> 20} MiB")
         return _ByteBudget(total, f"all unpacked files together are over {total >> 20} MiB")
 
     def _walk_folder(self, folder: Path) -> Iterator[Item]:
@@ -119,8 +118,10 @@ class Unpacker:
             below = {entry.name for entry in folders}
             todo += [(e, at / e.name) for e in reversed(folders)]
             for entry in listed:
-                if entry.name not in below and _is_wanted(at / entry.name):
-                    yield _make_item(at / entry.name, entry)
+                path = at / entry.name
+                if entry.name not in below and _is_wanted(path):
+                    why = explain_other_kind(entry.name) if _is_of_other_kind(path) else ""
+                    yield Item(path, None if why else entry, why)
 
     def _copy_archive(self, archive: Path) -> Path:
         """Copy a student's archive as carefully as a submission. Raises UnreadableSubmission."""
@@ -268,13 +269,6 @@ def _is_wanted(path: PurePosixPath) -> bool:
 
 def _is_of_other_kind(path: PurePosixPath) -> bool:
     return path.name not in METADATA and is_of_other_kind(path.name)
-
-
-def _make_item(path: PurePosixPath, file: Path) -> Item:
-    """Return the item of a file; if it is not a possible submission, the item says why."""
-    if _is_of_other_kind(path):
-        return Item(path, None, explain_other_kind(path.name))
-    return Item(path, file)
 
 
 def _strip_escapes(path: PurePosixPath) -> PurePosixPath:

@@ -172,15 +172,14 @@ class Claims:
 
     def announce(self, contents: Iterable[ContentKey]) -> None:
         """Say what there is to judge; other commands may have said the same."""
-        self.waiting.update((self._hash(each), each) for each in contents)
+        for each in contents:
+            digest = hashlib.sha256("\0".join((*each, self.key)).encode()).hexdigest()
+            self.waiting[digest] = each
         # Sorted, so that two commands that do this at once do not wait for each other.
         rows = [{"digest": digest} for digest in sorted(self.waiting)]
         with begin_write(self.engine) as connection:
             for batch in split_batches(rows):
                 insert_absent(connection, tasks, batch)
-
-    def _hash(self, content: ContentKey) -> str:
-        return hashlib.sha256("\0".join((*content, self.key)).encode()).hexdigest()
 
     def take(self) -> ContentKey | None:
         """Take the next content that nobody has taken; None if there is none at the moment.

@@ -54,15 +54,13 @@ def parse_url(location: str) -> URL:
     try:
         url = make_url(location)
     except ArgumentError:
-        raise StoreError(
-            "the store's URL is not valid; write postgresql://user@host/database"
-        ) from None
+        text = "the store's URL is not valid; write postgresql://user@host/database"
+        raise StoreError(text) from None
     if url.drivername in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise StoreError(
-            f"{url.drivername}: a store is a file of SQLite or a database of PostgreSQL"
-        )
+        text = "a store is a file of SQLite or a database of PostgreSQL"
+        raise StoreError(f"{url.drivername}: {text}")
     return url
 
 
@@ -130,9 +128,8 @@ def _upgrade(connection: Connection, shown: str) -> None:
     revision = get_revision(connection)
     if revision == NEWEST_REVISION:
         return
-    if revision is None and (
-        tables := set(inspect(connection).get_table_names()) - {VERSION_TABLE}
-    ):
+    tables = set(inspect(connection).get_table_names()) - {VERSION_TABLE}
+    if revision is None and tables:
         raise StoreError(f"{shown}: is another program's database; it has a table {min(tables)!r}")
     from alembic import command
     from alembic.script import ScriptDirectory

@@ -18,12 +18,7 @@ from headcheck.grader.course.store.records import (
     compute_submission_key,
 )
 from headcheck.grader.course.store.schema import contents, judgements, submissions, verdicts
-from headcheck.grader.report.records import (
-    DAMAGED_KIND,
-    NOT_JUDGED,
-    ErrorRecord,
-    SubmissionRecord,
-)
+from headcheck.grader.report.records import DAMAGED_KIND, NOT_JUDGED, ErrorRecord, SubmissionRecord
 
 T = TypeVar("T")
 DAMAGED = "not judged: the verdict in the store is damaged; grade the files again"
@@ -153,12 +148,8 @@ def load_records(
     """Return the records of judgements, in the order of grading."""
     loaded: dict[int, list[SubmissionRecord]] = {}
     for batch in split_batches(sorted(judgement_ids)):
-        rows = (
-            select(verdicts)
-            .where(verdicts.c.judgement.in_(batch))
-            .order_by(verdicts.c.judgement, verdicts.c.position)
-        )
-        for row in connection.execute(rows):
+        rows = select(verdicts).where(verdicts.c.judgement.in_(batch))
+        for row in connection.execute(rows.order_by(verdicts.c.judgement, verdicts.c.position)):
             loaded.setdefault(row.judgement, []).append(_read_record(row))
     return {judgement: tuple(records) for judgement, records in loaded.items()}
 
@@ -168,26 +159,22 @@ def _read_record(row: Any) -> SubmissionRecord:
     try:
         return msgspec.json.decode(row.record, type=SubmissionRecord, strict=False)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        error = ErrorRecord(DAMAGED_KIND, DAMAGED)
-        empty = SubmissionRecord(
-            "", "", row.exercise, row.name, 0.0, row.max_score, NOT_JUDGED, 0.0
-        )
-        return replace(empty, error=error)
+        about = ("", "", row.exercise, row.name, 0.0, row.max_score, NOT_JUDGED, 0.0)
+        return SubmissionRecord(*about, error=ErrorRecord(DAMAGED_KIND, DAMAGED))
 
 
 def reopen_damaged(connection: Connection, judgement_ids: set[int]) -> int:
     """Mark judgements whose records cannot be read as unsettled; return how many there are."""
     loaded = load_records(connection, judgement_ids)
-    damaged = [id_ for id_, records in loaded.items() if any(map(is_damaged, records))]
+    damaged = [
+        id_
+        for id_, records in loaded.items()
+        if any(each.error is not None and each.error.kind == DAMAGED_KIND for each in records)
+    ]
     for batch in split_batches(damaged):
         changed = update(verdicts).where(verdicts.c.judgement.in_(batch))
         connection.execute(changed.values(status=NOT_JUDGED))
     return len(damaged)
-
-
-def is_damaged(record: SubmissionRecord) -> bool:
-    """Whether a record stands for one that cannot be read."""
-    return record.error is not None and record.error.kind == DAMAGED_KIND
 
 
 def make_graded_file(row: Any, records: Sequence[SubmissionRecord]) -> GradedFile:

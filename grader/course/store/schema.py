@@ -116,47 +116,40 @@ submissions = Table(
     UniqueConstraint("run", "place"),
     Index("ix_submissions_judgement", "judgement"),
 )
-# Instructors' decisions belong to a run's name, so they survive every regrade. Rows are only added:
-# the newest counts, the others are its history.
-overrides = Table(
+
+
+def _make_decisions(name: str, *own: Column[Any]) -> Table:
+    """Return a table of instructors' decisions.
+
+    They belong to a run's name, so they survive every regrade. Rows are only added: the newest
+    counts, the others are its history.
+    """
+    return Table(
+        name,
+        METADATA,
+        Column("id", Integer, primary_key=True),
+        Column("run", CleanText, nullable=False),
+        Column("student", CleanText, nullable=False),
+        Column("exercise", CleanText, nullable=False),  # empty: about the whole submission
+        *own,
+        Column("author", CleanText, nullable=False),
+        Column("created", TIME, nullable=False),
+        Index(f"ix_{name}_run", "run"),
+    )
+
+
+overrides = _make_decisions(
     "overrides",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run", CleanText, nullable=False),
-    Column("student", CleanText, nullable=False),
-    Column("exercise", CleanText, nullable=False),
     Column("score", Float),  # null clears an earlier one
     Column("reason", CleanText, nullable=False),
-    Column("author", CleanText, nullable=False),
-    Column("created", TIME, nullable=False),
     Column("max_score", Float),  # null if decided before it was kept
-    Index("ix_overrides_run", "run"),
 )
-comments = Table(
-    "comments",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run", CleanText, nullable=False),
-    Column("student", CleanText, nullable=False),
-    Column("exercise", CleanText, nullable=False),  # empty: about the whole submission
-    Column("text", CleanText, nullable=False),
-    Column("author", CleanText, nullable=False),
-    Column("created", TIME, nullable=False),
-    Index("ix_comments_run", "run"),
-)
-marks = Table(
+comments = _make_decisions("comments", Column("text", CleanText, nullable=False))
+marks = _make_decisions(
     "marks",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run", CleanText, nullable=False),
-    Column("student", CleanText, nullable=False),
-    Column("exercise", CleanText, nullable=False),
     Column("criterion", CleanText, nullable=False),  # its name in the course file
     Column("points", Float),  # null clears an earlier one
     Column("comment", CleanText, nullable=False),
-    Column("author", CleanText, nullable=False),
-    Column("created", TIME, nullable=False),
-    Index("ix_marks_run", "run"),
 )
 secrets = Table(
     "secrets",

@@ -331,9 +331,10 @@ class Store:
             connection.execute(insert(table).values(row))
 
     def _select_decisions(self, table: Table, record: type[T], name: str) -> list[T]:
-        query = select(table).where(table.c.run == name).order_by(table.c.id)
+        kept = (column for column in table.c if column.name != "id")
+        query = select(*kept).where(table.c.run == name).order_by(table.c.id)
         with self.engine.connect() as connection:
-            return [record(*row[1:]) for row in connection.execute(query)]
+            return [record(**row) for row in connection.execute(query).mappings()]
 
 
 def _find_or_create_run(
@@ -341,14 +342,10 @@ def _find_or_create_run(
 ) -> Run:
     if newest is not None and newest.manifest.key == manifest.key:
         return newest
-    row = {
-        "name": name,
-        "key": manifest.key,
-        "created": get_timestamp(),
-        "manifest": encode(manifest),
-    }
+    key, now = manifest.key, get_timestamp()
+    row = {"name": name, "key": key, "created": now, "manifest": encode(manifest)}
     id_ = connection.execute(insert(runs).values(row).returning(runs.c.id)).scalar_one()
-    return Run(id_, name, row["created"], manifest, manifest.key)
+    return Run(id_, name, now, manifest, key)
 
 
 def _select_newest_run(connection: Connection, name: str) -> Run | None:
