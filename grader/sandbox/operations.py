@@ -24,16 +24,19 @@ MAX_PRINTED = 2000
 NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
+Form = TypeVar("Form")
+
+
 @dataclass(frozen=True)
 class NoReply:
     """An empty reply; tensors may come with it."""
 
 
 @dataclass(frozen=True)
-class OutlineReply:
-    """What a file defines, as `grader.reading.outline` describes it."""
+class ValueReply(Generic[Form]):
+    """A single value."""
 
-    outline: dict[str, Any]
+    value: Form
 
 
 @dataclass(frozen=True)
@@ -43,34 +46,6 @@ class LoadReply:
     remarks: list[dict[str, Any]] = field(default_factory=list)
     importing: str | None = None
     """the module that must be imported before loading can continue"""
-
-
-@dataclass(frozen=True)
-class CodePatternsReply:
-    """The steps of attention in the code."""
-
-    patterns: tuple[CodePattern, ...]
-
-
-@dataclass(frozen=True)
-class ExcerptsReply:
-    """Lines of the source."""
-
-    excerpts: list[SourceLines]
-
-
-@dataclass(frozen=True)
-class FingerprintsReply:
-    """The fingerprints of definitions."""
-
-    fingerprints: list[str]
-
-
-@dataclass(frozen=True)
-class SlipsReply:
-    """The edits of one kind that may undo a slip."""
-
-    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
@@ -98,13 +73,6 @@ class NamesReply:
 
 
 @dataclass(frozen=True)
-class ModesReply:
-    """Whether a module and each of its parts are in training mode."""
-
-    modes: list[bool]
-
-
-@dataclass(frozen=True)
 class DescribedTensor:
     """A description of a tensor that a module holds, without its values."""
 
@@ -114,13 +82,6 @@ class DescribedTensor:
     device: str
     trainable: bool
     has_gradient: bool = False
-
-
-@dataclass(frozen=True)
-class TensorsReply:
-    """The tensors that a module holds, by their paths."""
-
-    tensors: dict[str, DescribedTensor]
 
 
 @dataclass(frozen=True)
@@ -248,7 +209,6 @@ class TranscriptReply:
     replies: list[TranscriptEntry]
 
 
-Form = TypeVar("Form")
 Answer = tuple[Form, NamedTensors]
 """a reply and its tensors"""
 
@@ -263,14 +223,14 @@ class Operation(Generic[Form]):
 
 
 # The file: read, loaded.
-READ = Operation("read", OutlineReply)
+READ = Operation("read", ValueReply[dict[str, Any]])  # as `grader.reading.outline` describes it
 LOAD = Operation("load", LoadReply)
 IMPORT_NEXT = Operation("import_next", NoReply)
 RESUME = Operation("resume", LoadReply)
-FIND_CODE_PATTERNS = Operation("find_code_patterns", CodePatternsReply)
-EXTRACT_EXCERPTS = Operation("extract_excerpts", ExcerptsReply)
-FINGERPRINT = Operation("fingerprint", FingerprintsReply)
-LIST_SLIPS = Operation("list_slips", SlipsReply)
+FIND_CODE_PATTERNS = Operation("find_code_patterns", ValueReply[tuple[CodePattern, ...]])
+EXTRACT_EXCERPTS = Operation("extract_excerpts", ValueReply[list[SourceLines]])
+FINGERPRINT = Operation("fingerprint", ValueReply[list[str]])
+LIST_SLIPS = Operation("list_slips", ValueReply[tuple[Edit, ...]])
 TAKE_PRINTS = Operation("take_prints", PrintsReply)
 
 # Objects: made, described, changed.
@@ -286,10 +246,10 @@ MOVE = Operation("move", NoReply)
 RESTORE = Operation("restore", NoReply)
 PREPARE = Operation("prepare", NoReply)
 DROP = Operation("drop", NoReply)
-DESCRIBE_TENSORS = Operation("describe_tensors", TensorsReply)
+DESCRIBE_TENSORS = Operation("describe_tensors", ValueReply[dict[str, DescribedTensor]])  # by path
 FETCH = Operation("fetch", NoReply)
 WRITE = Operation("write", NoReply)
-LIST_MODES = Operation("list_modes", ModesReply)
+LIST_MODES = Operation("list_modes", ValueReply[list[bool]])
 LIST_REPLACED = Operation("list_replaced", NamesReply)
 LIST_BREACHES = Operation("list_breaches", NamesReply)
 LIST_DISTURBED = Operation("list_disturbed", NamesReply)

@@ -14,7 +14,6 @@ the wall clock is lower.
 
 import math
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,7 +158,9 @@ def read_queued_time(process: Path) -> float | None:
         tasks = list((process / "task").iterdir())
     except OSError:
         return None
-    return _add_up(map(_read_queued_time_of_task, tasks))
+    times = map(_read_queued_time_of_task, tasks)
+    known = [each for each in times if each is not None]  # a thread may just have ended
+    return sum(known) if known else None
 
 
 def read_own_queued_time() -> float | None:
@@ -172,9 +173,3 @@ def _read_queued_time_of_task(task: Path) -> float | None:
         return int((task / "schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return None
-
-
-def _add_up(times: Iterable[float | None]) -> float | None:
-    """Return the sum of the known times; None if none is known, as a thread may just have ended."""
-    known = [each for each in times if each is not None]
-    return sum(known) if known else None

@@ -56,7 +56,7 @@ def open_class(source: str, name: str) -> tuple[ChannelSubject, Signature]:
     host = WorkerRuntime()
     read = send_read(host, source.encode(), "py")
     assert send_load(host, name).op == "ok"
-    defined = parse_outline(read.meta["outline"])
+    defined = parse_outline(read.meta["value"])
     signature = next(d.signature for d in defined if d.name == name)
     assert signature is not None, f"`{name}` has no forward"
     return ChannelSubject(InProcessChannel(host)), signature

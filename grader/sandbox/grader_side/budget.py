@@ -150,9 +150,8 @@ class Budget:
             return min(limits.import_s - self.import_s, limits.import_s * ONE_IMPORT_FRACTION)
         left = limits.total_s - self.total_s
         if op in BATCH_REQUESTS:
-            return min(
-                limits.call_s * BATCH_CALL_FRACTION, limits.total_s * BATCH_TOTAL_FRACTION, left
-            )
+            part = limits.call_s * BATCH_CALL_FRACTION
+            return min(part, limits.total_s * BATCH_TOTAL_FRACTION, left)
         return min(self._compute_call_timeout(limits) * calls, left)
 
     def compute_idle_timeout(self, op: str, limits: Limits) -> float:

@@ -63,10 +63,8 @@ def get_message(meta: Mapping[str, Any]) -> str:
 
 def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
     """Return whether the exception says that memory ran out."""
-    return meta.get("type") in (
-        "MemoryError",
-        "OutOfMemoryError",
-    ) or "can't allocate" in get_message(meta)
+    named = meta.get("type") in ("MemoryError", "OutOfMemoryError")
+    return named or "can't allocate" in get_message(meta)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from torch import Tensor
 
+from headcheck.grader import UserError
 from headcheck.grader.sandbox import operations, wire
 from headcheck.grader.sandbox.grader_side import launch
 from headcheck.grader.sandbox.grader_side.launch import (
@@ -28,11 +29,7 @@ from headcheck.grader.sandbox.grader_side.launch import (
 )
 from headcheck.grader.sandbox.isolation import IsolationLevel, Layer
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.grader.sandbox.operations import (
-    EXTRACT_EXCERPTS,
-    FIND_CODE_PATTERNS,
-    READ,
-)
+from headcheck.grader.sandbox.operations import EXTRACT_EXCERPTS, FIND_CODE_PATTERNS, READ
 from headcheck.grader.sandbox.timing import (
     NO_TIME,
     ChildTimer,
@@ -52,7 +49,7 @@ LONG_HEADERS = tuple(each.name for each in (READ, FIND_CODE_PATTERNS, EXTRACT_EX
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 
 
-class SandboxError(Exception):
+class SandboxError(UserError):
     """The sandbox itself failed, which is never the submission's fault."""
 
 
@@ -296,7 +293,8 @@ class ChildChannel:
         # The limit counts whole ticks, but the reported time is exact: it may be below the limit.
         if by_others and status.cpu > self.cpu_left / 2:
             return ProcessorTimeUsedUp(self.limits.cpu_s)
-        if by_others and self._is_large(status):
+        limit = math.inf if self.limits.memory is None else self.limits.memory
+        if by_others and status.memory << 10 > limit * LARGE_FRACTION:  # the likeliest reason
             text = f"its process was killed when it held {status.memory >> 10} MiB of memory"
             return SubmissionFailed(Status.OUT_OF_MEMORY, text)
         self.killed_by_others = by_others
@@ -307,11 +305,6 @@ class ChildChannel:
             return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
         text = "the process ended itself: remove calls that end Python, such as os._exit or quit"
         return SubmissionFailed(Status.CRASHED, text)
-
-    def _is_large(self, status: "ExitStatus") -> bool:
-        """Whether a child held so much memory that this is the likeliest reason for its end."""
-        limit = self.limits.memory
-        return limit is not None and status.memory << 10 > limit * LARGE_FRACTION
 
     def close(self) -> None:
         """End the child."""

@@ -36,8 +36,8 @@ from headcheck.grader.sandbox.operations import (
     LoadReply,
     NamedTensors,
     Operation,
-    OutlineReply,
     PrintsReply,
+    ValueReply,
 )
 from headcheck.grader.sandbox.timing import RequestTime
 from headcheck.grader.sandbox.wire import Message
@@ -139,7 +139,7 @@ class Session:
 
     def read_outline(self) -> Mapping[str, Any]:
         """Read the outline of the submission, without running it. Raises SubmissionFailed."""
-        return self._retry_if_killed(self._start_child).outline
+        return self._retry_if_killed(self._start_child).value
 
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run definitions' statements; return the first's warnings. Raises SubmissionFailed."""
@@ -148,19 +148,19 @@ class Session:
 
     def find_code_patterns(self) -> tuple[CodePattern, ...]:
         """Find the steps of attention in the loaded code. Raises SubmissionFailed."""
-        return self._ask(operations.FIND_CODE_PATTERNS, name=self.names[0]).patterns
+        return self._ask(operations.FIND_CODE_PATTERNS, name=self.names[0]).value
 
     def list_slips(self, name: str, cell: int | None, line: int | None) -> tuple[Edit, ...]:
         """List the edits that may undo a slip. Raises SubmissionFailed."""
         if not self.is_alive:
             self.read_outline()
-        return self._ask(operations.LIST_SLIPS, name=name, cell=cell, line=line).edits
+        return self._ask(operations.LIST_SLIPS, name=name, cell=cell, line=line).value
 
     def fetch_fingerprints(self, names: Sequence[str]) -> list[str]:
         """Fetch the fingerprints of these definitions. Raises SubmissionFailed."""
         if not self.is_alive:
             self.read_outline()
-        return self._ask(operations.FINGERPRINT, names=list(names)).fingerprints
+        return self._ask(operations.FINGERPRINT, names=list(names)).value
 
     def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
         """Fetch the lines around places, each a cell and a line in it. Raises SubmissionFailed.
@@ -168,7 +168,7 @@ class Session:
         The submission may have replaced these lines, so they deserve no more trust than its
         answers.
         """
-        return self._ask(operations.EXTRACT_EXCERPTS, places=list(places)).excerpts
+        return self._ask(operations.EXTRACT_EXCERPTS, places=list(places)).value
 
     def take_prints(self) -> PrintsReply:
         """Fetch what was printed since this was last called. Raises SubmissionFailed."""
@@ -204,14 +204,14 @@ class Session:
         MachineBusy if it happens each time.
         """
         for _ in range(MAX_TRIES):
-            before = self._count_killed()
+            before = self.count_killed()
             yield
-            if self._count_killed() == before:
+            if self.count_killed() == before:
                 return
         raise MachineBusy(KILLED)
 
-    def _count_killed(self) -> int:
-        """Return how many children were killed from outside."""
+    def count_killed(self) -> int:
+        """Return how many children were killed from outside headcheck."""
         return self.killed_children + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
@@ -255,9 +255,8 @@ class Session:
             self.budget.require_available(op, self.limits)
         if reply.op == "raised" and self.limits.memory and is_out_of_memory(reply.meta):
             text = f"asked for more than {self.limits.memory >> 20} MiB of memory"
-            return replace(
-                reply, meta={**reply.meta, "message": f"{text}: {get_message(reply.meta)}"}
-            )
+            message = f"{text}: {get_message(reply.meta)}"
+            return replace(reply, meta={**reply.meta, "message": message})
         return reply
 
     def _request_timed(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> Message:
@@ -290,7 +289,7 @@ class Session:
         """
         problem: SandboxError = MachineBusy(KILLED)
         for _ in range(MAX_TRIES):
-            before = self._count_killed()
+            before = self.count_killed()
             try:
                 return action()
             except NoProcess as refused:
@@ -298,7 +297,7 @@ class Session:
             except NotConfined as refused:
                 problem = refused
             except SubmissionFailed:
-                if self._count_killed() == before:
+                if self.count_killed() == before:
                     raise
         raise problem
 
@@ -325,7 +324,7 @@ class Session:
             text = f"importing {module} took longer than {limit:.3g} s; {TOO_SLOW_HINT}"
             raise SubmissionFailed(Status.TIMED_OUT, text) from None
 
-    def _start_child(self) -> OutlineReply:
+    def _start_child(self) -> ValueReply[dict[str, Any]]:
         self.close()
         self.budget.require_available(READ.name, self.limits)
         size = len(self.data) + self.siblings.size

@@ -179,7 +179,7 @@ class ChannelModule:
         return self.subject.ask_for_module(operation, given, self.device)
 
     def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
-        found = self._ask(operations.DESCRIBE_TENSORS, unregistered=unregistered)[0].tensors
+        found = self._ask(operations.DESCRIBE_TENSORS, unregistered=unregistered)[0].value
         return {path: TensorInfo(**vars(each)) for path, each in found.items()}
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
@@ -198,9 +198,10 @@ class ChannelModule:
 
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
+        # `asdict` would copy each of them deeply.
+        how = {name: getattr(options, name) for name in OPTION_NAMES}
         sent = label_by_position(given)
-        options_by_name = _list_options(options)
-        seen, named = self._ask(operations.FORWARD, sent, device=self.device, **options_by_name)
+        seen, named = self._ask(operations.FORWARD, sent, device=self.device, **how)
         tensors = tuple(tensor for _, tensor in named)
         count = len(tensors) - len(given)
         outputs, inputs_after = tensors[:count], tensors[count:]
@@ -277,7 +278,8 @@ class ChannelModule:
         counted: bool = False,
         memory: str = "contiguous",
     ) -> Gradients:
-        sent = label_by_name(_add_cotangent(inputs, cotangent, mask))
+        sent = (*label_by_position(inputs), ("cotangent", cotangent))
+        sent += () if mask is None else (("mask", mask),)
         how = {"device": self.device, "output": output, "only": only, "apart": apart}
         how |= {"times": times, "counted": counted, "memory": memory}
         counts, named = self._ask(operations.COMPUTE_VJP, sent, paths=list(paths), **how)
@@ -320,7 +322,7 @@ class ChannelModule:
         self._ask(operations.PREPARE, trainable=trainable, training=training)
 
     def list_modes(self) -> Sequence[bool]:
-        return self._ask(operations.LIST_MODES)[0].modes
+        return self._ask(operations.LIST_MODES)[0].value
 
     def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
         sent = label_by_position(inputs)
@@ -335,18 +337,6 @@ class ChannelModule:
 
 
 OPTION_NAMES = tuple(each.name for each in fields(CallOptions))
-
-
-def _list_options(options: CallOptions) -> dict[str, Any]:
-    """Return the options by name. `asdict` would copy each of them deeply."""
-    return {name: getattr(options, name) for name in OPTION_NAMES}
-
-
-def _add_cotangent(
-    inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None
-) -> dict[str, Tensor]:
-    sent = {**{str(i): tensor for i, tensor in enumerate(inputs)}, "cotangent": cotangent}
-    return sent if mask is None else {**sent, "mask": mask}
 
 
 def _make_call_result(reply: AlteredReply, tensors: NamedTensors) -> CallResult:

@@ -57,9 +57,8 @@ def begin(zygote: int, control_fd: int, grader_process: int, left_out: Sequence[
         kernel.die_with(zygote)
         watched = os.pidfd_open(grader_process)
         os.sched_setaffinity(0, os.sched_getaffinity(grader_process))  # the zygote's may differ
-        level = determine_isolation_level(
-            probe.find_missing_layers([Layer(name) for name in left_out], needed)
-        )
+        missing = probe.find_missing_layers([Layer(name) for name in left_out], needed)
+        level = determine_isolation_level(missing)
         control.send(json.dumps(asdict(level)).encode())
         stage = None
         if Layer.NAMESPACES in level.layers:
@@ -92,8 +91,10 @@ def serve(control: socket.socket, grader_process: int, jail: Jail) -> None:
                 report_end(fd, *children.pop(fd))
                 continue
             data, fds = (b"", []) if fd == grader_process else receive_request(control)
-            if not data:
-                kill_children_and_exit(children)
+            if not data:  # the grader process has ended
+                for pid, _ in children.values():
+                    os.kill(pid, signal.SIGKILL)
+                os._exit(0)
             started = start_child(control, jail, Limits(**json.loads(data)), *fds)
             if started is not None:
                 pidfd, pid = started
@@ -145,13 +146,6 @@ def report_end(pidfd: int, pid: int, status: int) -> None:
         os.write(status, json.dumps(end).encode())
     os.close(status)
     os.close(pidfd)
-
-
-def kill_children_and_exit(children: dict[int, tuple[int, int]]) -> NoReturn:
-    """Kill all children and exit, since the grader process has ended."""
-    for pid, _ in children.values():
-        os.kill(pid, signal.SIGKILL)
-    os._exit(0)
 
 
 def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:

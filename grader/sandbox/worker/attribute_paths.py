@@ -37,7 +37,11 @@ def put(root: object, path: str, value: Tensor) -> None:
     parent = functools.reduce(_step, parents, root)
     old = _step(parent, last)
     if isinstance(old, nn.Parameter):
-        _overwrite(old, value)
+        # In place where possible, so that views of the parameter see the new values.
+        if old.shape == value.shape and old.dtype == value.dtype:
+            old.data.copy_(value)
+        else:
+            old.data = value.to(old.device)
     elif not isinstance(old, Tensor):
         raise NoSuchTensor(f"`{path}` is no tensor")
     elif isinstance(parent, list):
@@ -71,14 +75,6 @@ def exchange_layer(root: object, path: str, value: Tensor) -> None:
     if isinstance(holder, nn.Module) and holder._modules.get(name) is not None:
         setattr(holder, name, copy.deepcopy(holder._modules[name]))
     put(root, path, value)
-
-
-def _overwrite(old: nn.Parameter, value: Tensor) -> None:
-    """Write in place where possible, so that views of the parameter see the new values."""
-    if old.shape == value.shape and old.dtype == value.dtype:
-        old.data.copy_(value)
-    else:
-        old.data = value.to(old.device)
 
 
 def silence(root: object, paths: Sequence[str]) -> None:

@@ -67,7 +67,7 @@ def _run_object_batch(
 
 def _try(dispatch: Dispatch, request: BatchItem, handles: list[int], tensors: Tensors) -> Reply:
     """Carry out a request; return nothing if a call fails, and raise if another request fails."""
-    resolved = _resolve_handles(request["meta"], handles)
+    resolved = resolve_handles(request["meta"], handles.__getitem__)
     try:
         return dispatch(request["op"], resolved, tensors)
     except (Exception, SystemExit, GeneratorExit):
@@ -76,11 +76,11 @@ def _try(dispatch: Dispatch, request: BatchItem, handles: list[int], tensors: Te
         raise
 
 
-def _resolve_handles(meta: Meta, handles: list[int]) -> dict[str, Any]:
+def resolve_handles(meta: Meta, get_handle: Callable[[int], int | None]) -> dict[str, Any]:
     """Replace the numbers of objects with their handles."""
     resolved = dict(meta)
     if "handle" in meta:
-        resolved["handle"] = handles[meta["handle"]]
+        resolved["handle"] = get_handle(meta["handle"])
     if "handles" in meta:
-        resolved["handles"] = [handles[number] for number in meta["handles"]]
+        resolved["handles"] = [get_handle(number) for number in meta["handles"]]
     return resolved

@@ -5,7 +5,7 @@ one before `forward` and one after it. So all code can call the module in the us
 copy of it or a module that contains it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,9 +133,8 @@ class CallHooks:
             roles["mask"] = convert(self.mask, masks[0] if masks else None, *tokens)
         if self.numbers:
             roles.setdefault("mask", None)  # what comes after a mask keeps its place
-        named = {
-            n: make_given(kind, tokens[0], self.rotation, before) for n, kind in self._list_given()
-        }
+        kinds, how = (self.given or {}).items(), (self.rotation, before)
+        named = {name: make_given(kind, tokens[0], *how) for name, kind in kinds}
         if "mask" in roles and self.mask["argument"] is not None:
             named[self.mask["argument"]] = roles.pop("mask")
         if self.context_argument is not None:
@@ -179,9 +178,6 @@ class CallHooks:
         for path in self.cleared:
             set_tensor(called, path, torch.zeros_like)
 
-    def _list_given(self) -> Iterable[tuple[str, str]]:
-        return (self.given or {}).items()
-
     def _pass_cache(self, cache: Any, tokens: Tensor) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"
         if self.make_cache is not None and cache is None:
@@ -220,13 +216,15 @@ class CallHooks:
             parts = self._restore_outputs(parts, given)
             result = parts[0] if result is values and isinstance(result, Tensor) else result
         cache = self._take_cache(parts, named)
-        if self._lacks_weights(named):
+        asked = self.without_weights or {}
+        if asked and all(name in named and named[name] == asked[name] for name in asked):
             first = self.places[0] if self.places else 0
             return restore_axes(parts[first], self.axes) if len(parts) > first else result
         outputs = self._arrange(parts, given, result)
         if self.cache is None or self._keeps:
             return outputs
-        if self.cache["argument"] not in named and not self._is_last(given):
+        by_position = len(given) > len(self.inputs)  # after the tensors
+        if self.cache["argument"] not in named and not by_position:
             return outputs
         if self.cache["beside_weights"] and isinstance(outputs, tuple):
             outputs = outputs[0]
@@ -247,10 +245,6 @@ class CallHooks:
             parts[first] = parts[first].narrow(find_width(self.axes), 0, self.output_width)
         return parts
 
-    def _is_last(self, given: tuple[Any, ...]) -> bool:
-        """Return whether a cache was given by position, after the tensors."""
-        return len(given) > len(self.inputs)
-
     def _take_cache(self, parts: list[Any], named: Mapping[str, Any]) -> Any:
         """Return the cache, and take it out of a module's results; NO_CACHE if there is none."""
         if self.cache is None or self._keeps:
@@ -260,11 +254,6 @@ class CallHooks:
             parts[1:] = [part for part in parts[1:] if part is not own]
             return own
         return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
-
-    def _lacks_weights(self, named: Mapping[str, Any]) -> bool:
-        """Return whether a call with these named arguments asks for no attention weights."""
-        asked = self.without_weights or {}
-        return bool(asked) and all(name in named and named[name] == asked[name] for name in asked)
 
     def _arrange(self, parts: list[Any], given: tuple[Tensor, ...], result: Any) -> Any:
         if self.places is not None and not self.places:
@@ -293,16 +282,10 @@ class CallHooks:
 def fix_tensor(module: nn.Module, path: str, make: Callable[[Tensor], Tensor]) -> None:
     """Replace a tensor of a module by a buffer, which nothing trains."""
     owner, _, name = path.rpartition(".")
-    holder, old = module.get_submodule(owner), read_path(module, path)
+    holder = module.get_submodule(owner)
+    old: Tensor = getattr(holder, name).detach()
     delattr(holder, name)
     holder.register_buffer(name, make(old))
-
-
-def read_path(module: Any, path: str) -> Tensor:
-    """Return a tensor of a module, which no gradient reaches."""
-    owner, _, name = path.rpartition(".")
-    tensor: Tensor = getattr(module.get_submodule(owner), name)
-    return tensor.detach()
 
 
 def _fill_in(takes: Mapping[str, Any], tokens: Tensor) -> dict[str, Any]:

@@ -58,10 +58,13 @@ def decode(
     caches: list[Any] = []
     decoded = []
     for number, earlier in enumerate(after):
-        _write_weights(target, f"{number} ", given)
+        prefix = f"{number} "
+        for name in (each for each in given if each.startswith(prefix)):
+            attribute_paths.put(target, name.removeprefix(prefix), given[name])
         cache = None if earlier is None else caches[earlier]
         inputs = [given[name] for name in (str(number), f"mask {number}") if name in given]
-        with torch.no_grad(), count_held(counted, [*inputs, *find_tensors(cache)]) as held:
+        known = [each for each in tree_leaves(cache) if isinstance(each, Tensor)]
+        with torch.no_grad(), count_held(counted, [*inputs, *known]) as held:
             result = target(*inputs, cache=cache, **options)
         if not isinstance(result, ContinuedResult):  # the module keeps its cache
             result = ContinuedResult(result, (cache or 0) + inputs[0].shape[-2])
@@ -95,24 +98,12 @@ def count_kept(cache: Any) -> int:
     return sum(min(room[each], shown[each]) for each in room)
 
 
-def find_tensors(cache: Any) -> list[Tensor]:
-    """Return the tensors of a cache that consists of lists and similar containers."""
-    return [each for each in tree_leaves(cache) if isinstance(each, Tensor)]
-
-
-def _write_weights(target: nn.Module, prefix: str, given: Tensors) -> None:
-    for name, tensor in given.items():
-        if name.startswith(prefix):
-            attribute_paths.put(target, name.removeprefix(prefix), tensor)
-
-
 def _extract_output(result: ContinuedResult) -> Tensor:
     """Return the output of a call with a cache. Raises Refused if the call did not return one."""
     found = extract_tensors(result.outputs)
     if result.cache is NO_CACHE:
         raise Refused(f"no cache comes back from `forward`, but {describe_result(result.outputs)}")
     if len(found) != 1:
-        raise Refused(
-            f"an output and a cache are to come back, not {describe_result(result.outputs)}"
-        )
+        got = describe_result(result.outputs)
+        raise Refused(f"an output and a cache are to come back, not {got}")
     return found[0]

@@ -7,7 +7,6 @@ kernel uses internally is not counted.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,20 +22,17 @@ class HeldNumbers:
 
     def __init__(self) -> None:
         self.most = 0
-        self._given: set[int] = set()
+        self.given: set[int] = set()
+        """the storages of what the caller passed in, which do not count"""
         self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
         self._total = 0
-
-    def exempt(self, given: Sequence[Tensor]) -> None:
-        """Never count these tensors, which the caller passed in."""
-        self._given |= {t.untyped_storage()._cdata for t in given}
 
     def add(self, made: Sequence[Tensor]) -> None:
         """Count the storages of an operation's results together with those that still exist."""
         for tensor in made:
             storage = tensor.untyped_storage()
             key = storage._cdata
-            if key in self._given:
+            if key in self.given:
                 continue
             _, before = self._storages.get(key, (None, 0))
             numbers = storage.nbytes() // tensor.element_size()
@@ -66,12 +62,9 @@ class _CountingMode(UncompiledDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         made = func(*args, **(kwargs or {}))
-        self.held.add([each for each in tree_leaves(made) if _is_counted(each)])
+        tensors = (each for each in tree_leaves(made) if isinstance(each, Tensor))
+        self.held.add([each for each in tensors if each.layout is torch.strided])
         return made
-
-
-def _is_counted(made: Any) -> bool:
-    return isinstance(made, Tensor) and made.layout is torch.strided
 
 
 @contextlib.contextmanager
@@ -88,6 +81,6 @@ def go_on_counting(held: HeldNumbers | None, given: Sequence[Tensor]) -> Iterato
     if held is None:
         yield
         return
-    held.exempt(given)
+    held.given |= {tensor.untyped_storage()._cdata for tensor in given}
     with allow_biases(), _CountingMode(held):
         yield

@@ -89,11 +89,6 @@ class UnmovedTracker:
                 self._sources.setdefault(get_storage_key(tensor), sources)
                 self._alive.append(tensor)
 
-    def note_created(self, tensor: Tensor) -> None:
-        """Record that this call created a tensor from plain numbers."""
-        self._sources.setdefault(get_storage_key(tensor), ())
-        self._alive.append(tensor)
-
     def find_origin(self, tensor: Tensor) -> Origin:
         """Return a tensor's origin: the kept tensor from which it was computed, if any."""
         roots = list(self._iter_roots(tensor))

@@ -103,7 +103,7 @@ class ObjectCaller(ObjectHost):
             random_state_moved=meta["seed"] is None and before != get_random_state(),
             training_after=bool(getattr(made.target, "training", meta["training"])),
             earlier_result_changed=made.keep_result(outputs),
-            config_changed=made.has_changed_config(),
+            config_changed=any(vars(config) != before for config, before in made.configs),
             called=tuple(sorted(called)),
             held=held.most,
             altered=tuple(list_alterations(snapshots, inputs)),
@@ -188,11 +188,6 @@ class ObjectCaller(ObjectHost):
         return NoReply(), ()
 
 
-def _call_with_weights(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
-    """Call a module with these weights in place of its own."""
-    return torch.func.functional_call(target, dict(weights), tuple(inputs))
-
-
 def _call_mapped(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
     """Call a module for each item of the first axis, with vmap."""
     with warnings.catch_warnings():
@@ -208,7 +203,9 @@ def _call_in_autocast(target: Any, inputs: list[Tensor], weights: Mapping[str, T
 
 
 WAYS: Mapping[str, CallWithin] = {
-    "functional_call": _call_with_weights,
+    "functional_call": lambda target, inputs, weights: torch.func.functional_call(
+        target, dict(weights), tuple(inputs)
+    ),
     "vmap": _call_mapped,
     "autocast": _call_in_autocast,
 }

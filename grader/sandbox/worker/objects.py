@@ -17,20 +17,16 @@ from torch import Tensor, nn
 
 from headcheck.grader.sandbox.operations import (
     Answer,
+    DescribedTensor,
     HandleReply,
-    ModesReply,
     NamesReply,
     NoReply,
-    TensorsReply,
+    ValueReply,
 )
 from headcheck.grader.sandbox.wire import label_by_name, label_by_position
 from headcheck.grader.sandbox.worker import attribute_paths, moving
 from headcheck.grader.sandbox.worker.batch import Meta, Tensors
-from headcheck.grader.sandbox.worker.call_environment import (
-    fill_new_memory,
-    seed,
-    watch_settings,
-)
+from headcheck.grader.sandbox.worker.call_environment import fill_new_memory, seed, watch_settings
 from headcheck.grader.sandbox.worker.call_hooks import CallHooks
 from headcheck.grader.sandbox.worker.calling import (
     Refused,
@@ -70,10 +66,6 @@ class MadeObject:
     results: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     """its last results, each with a copy"""
 
-    def has_changed_config(self) -> bool:
-        """Whether a config has other fields than at the construction."""
-        return any(vars(config) != before for config, before in self.configs)
-
     def keep_result(self, outputs: Sequence[Tensor]) -> bool:
         """Keep the first output of a call, and return whether an earlier result has changed."""
         changed = any(has_changed(*each) for each in self.results)
@@ -89,9 +81,7 @@ class ObjectHost:
     """Holds the objects made from a submission."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
-        self.namespace: dict[str, Any] = (
-            {"__name__": "submission"} if namespace is None else namespace
-        )
+        self.namespace = {"__name__": "submission"} if namespace is None else namespace
         self.objects: dict[int, MadeObject] = {}
         self.made = 0
         """how many objects were made so far"""
@@ -169,7 +159,9 @@ class ObjectHost:
             function = CallHooks(**meta["form"]).wrap(function)
         return HandleReply(self._keep(function, lambda: function)), ()
 
-    def describe_tensors(self, meta: Meta, tensors: Tensors) -> Answer[TensorsReply]:
+    def describe_tensors(
+        self, meta: Meta, tensors: Tensors
+    ) -> Answer[ValueReply[dict[str, DescribedTensor]]]:
         """Describe the registered parameters and buffers, without their values.
 
         With `unregistered`, also describe other tensors that the module holds.
@@ -178,7 +170,7 @@ class ObjectHost:
         found = attribute_paths.describe_registered(target)
         if meta.get("unregistered"):
             found = {**attribute_paths.describe_unregistered(target), **found}
-        return TensorsReply(found), ()
+        return ValueReply(found), ()
 
     def fetch(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Return the tensors that exist at these paths; if these are None, all registered ones.
@@ -247,9 +239,9 @@ class ObjectHost:
         """List the methods that replace a module's parameters with other objects."""
         return NamesReply(list_replaced(self._get(meta))), ()
 
-    def list_modes(self, meta: Meta, tensors: Tensors) -> Answer[ModesReply]:
-        """List the modes of a module and of its parts."""
-        return ModesReply([m.training for m in self._get(meta).modules()]), ()
+    def list_modes(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[bool]]]:
+        """Say of a module and of each of its parts whether it is in training mode."""
+        return ValueReply([m.training for m in self._get(meta).modules()]), ()
 
     def list_disturbed(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the settings of torch that the submission has changed so far."""

@@ -17,10 +17,10 @@ import msgspec
 from torch import Tensor
 
 from headcheck.grader.reading.cells import SubmissionSource, read_source
-from headcheck.grader.reading.code_patterns import find_code_patterns
+from headcheck.grader.reading.code_patterns import CodePattern, find_code_patterns
 from headcheck.grader.reading.companions import list_maker_names
 from headcheck.grader.reading.edits import Edit, apply_edit
-from headcheck.grader.reading.excerpts import extract_excerpts
+from headcheck.grader.reading.excerpts import SourceLines, extract_excerpts
 from headcheck.grader.reading.fingerprints import digest_code, fingerprint_definitions
 from headcheck.grader.reading.layer_code import list_layer_code
 from headcheck.grader.reading.outline import find_warnings, list_definitions
@@ -33,28 +33,24 @@ from headcheck.grader.reading.slicing import (
     register_source,
 )
 from headcheck.grader.reading.symbol_table import build_symbol_table
-from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
+from headcheck.grader.reading.unread_code import find_unread_code
 from headcheck.grader.reading.variables import list_variables
 from headcheck.grader.sandbox.operations import (
     MESSAGE_LIMIT,
     OPERATIONS,
     Answer,
     BatchReply,
-    CodePatternsReply,
-    ExcerptsReply,
-    FingerprintsReply,
     HandleReply,
     LoadReply,
     NoReply,
-    OutlineReply,
     PrintsReply,
-    SlipsReply,
     TraceReply,
     TranscriptEntry,
     TranscriptReply,
+    ValueReply,
 )
 from headcheck.grader.sandbox.wire import Message, label_by_position
-from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
+from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors, resolve_handles, run_batch
 from headcheck.grader.sandbox.worker.call_environment import (
     INITIAL_SEED,
     PrintLog,
@@ -185,12 +181,13 @@ class WorkerRuntime(ObjectCaller):
         """Return a line's position in the submission, if the file belongs to the submission."""
         return parse_position(filename, line)
 
-    def read(self, meta: Meta, tensors: Tensors) -> Answer[OutlineReply]:
+    def read(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[dict[str, Any]]]:
         """Read the source without running any of it, and describe its definitions.
 
         The request also holds the files beside it, as paths and bytes, which are not parsed yet.
         """
-        self.source = read_source(tensors["source"].numpy().tobytes(), meta["kind"])
+        data, is_notebook = tensors["source"].numpy().tobytes(), meta["kind"] == "ipynb"
+        self.source = read_source(data, meta["kind"])
         if beside := meta.get("siblings"):
             paths = {tuple(path.split("/")): path for path in beside["files"]}
             files = {place: tensors[path].numpy().tobytes() for place, path in paths.items()}
@@ -201,24 +198,16 @@ class WorkerRuntime(ObjectCaller):
             for cell in self.source.cells
             if cell.error is not None
         ]
-        defined = [asdict(definition) for definition in list_definitions(self.source)]
-        code = digest_code(self.source)
-        unread = [asdict(each) for each in self._find_unread_code(meta, tensors)]
         symbols = build_symbol_table(self.source)
-        variables = [asdict(each) for each in list_variables(symbols)]
         outline = {
             "classes": [asdict(each) for each in list_layer_code(symbols)],
-            "definitions": defined,
+            "definitions": [asdict(each) for each in list_definitions(self.source)],
             "broken": broken,
-            "variables": variables,
-            "code": code,
-            "unread": unread,
+            "variables": [asdict(each) for each in list_variables(symbols)],
+            "code": digest_code(self.source),
+            "unread": [asdict(each) for each in (find_unread_code(data) if is_notebook else ())],
         }
-        return OutlineReply(outline), ()
-
-    def _find_unread_code(self, meta: Meta, tensors: Tensors) -> list[UnreadCode]:
-        is_notebook = meta["kind"] == "ipynb"
-        return find_unread_code(tensors["source"].numpy().tobytes()) if is_notebook else []
+        return ValueReply(outline), ()
 
     def load(self, meta: Meta, tensors: Tensors) -> Answer[LoadReply]:
         """Run the statements in the slices of these names, one by one, in source order.
@@ -345,27 +334,31 @@ class WorkerRuntime(ObjectCaller):
         recorder, results = trace(made, inputs, meta["apart"], self.locate_line, before)
         return make_reply(recorder, results, self.source)
 
-    def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Answer[CodePatternsReply]:
+    def find_code_patterns(
+        self, meta: Meta, tensors: Tensors
+    ) -> Answer[ValueReply[tuple[CodePattern, ...]]]:
         """Find the steps of attention in the code of a definition."""
-        return CodePatternsReply(find_code_patterns(self.source, meta["name"])), ()
+        return ValueReply(find_code_patterns(self.source, meta["name"])), ()
 
-    def list_slips(self, meta: Meta, tensors: Tensors) -> Answer[SlipsReply]:
+    def list_slips(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[tuple[Edit, ...]]]:
         """List the edits that may undo a slip in a definition that stopped at a position."""
         stopped = (meta["cell"], meta["line"]) if meta.get("line") else None
-        return SlipsReply(list_slips(self.source, meta["name"], stopped)), ()
+        return ValueReply(list_slips(self.source, meta["name"], stopped)), ()
 
-    def extract_excerpts(self, meta: Meta, tensors: Tensors) -> Answer[ExcerptsReply]:
+    def extract_excerpts(
+        self, meta: Meta, tensors: Tensors
+    ) -> Answer[ValueReply[list[SourceLines]]]:
         """Extract the lines around positions in the source."""
         places = [(cell, line) for cell, line in meta["places"]]
-        return ExcerptsReply(extract_excerpts(self.source, places)), ()
+        return ValueReply(extract_excerpts(self.source, places)), ()
 
     def take_prints(self, meta: Meta, tensors: Tensors) -> Answer[PrintsReply]:
         """Return what was printed since the last such request."""
         return self.prints.take(), ()
 
-    def fingerprint(self, meta: Meta, tensors: Tensors) -> Answer[FingerprintsReply]:
+    def fingerprint(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[str]]]:
         """Make the fingerprints of definitions, which are compared with those of a starter file."""
-        return FingerprintsReply(fingerprint_definitions(self.source, meta["names"])), ()
+        return ValueReply(fingerprint_definitions(self.source, meta["names"])), ()
 
     def run_batch(self, meta: Meta, tensors: Tensors) -> Answer[BatchReply]:
         """Carry out several requests about each of several objects, and join the replies."""
@@ -389,11 +382,7 @@ class WorkerRuntime(ObjectCaller):
 
     def _answer_numbered(self, request: Meta, inputs: tuple[tuple[str, Tensor], ...]) -> Message:
         """Answer a request that refers to objects by their numbers in transcripts."""
-        meta = dict(request["meta"])
-        if "handle" in meta:
-            meta["handle"] = self.numbered.get(meta["handle"])
-        if "handles" in meta:
-            meta["handles"] = [self.numbered.get(number) for number in meta["handles"]]
+        meta = resolve_handles(request["meta"], self.numbered.get)
         # What fails is asked again in a message of its own, where the crash is explained.
         reply = self._answer(Message(0, request["op"], meta, inputs), self._name_error)
         if "handle" not in reply.meta:

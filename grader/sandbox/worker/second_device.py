@@ -113,7 +113,7 @@ def carry_out(
         return args[0]
     if not is_remote:
         if func is aten.lift_fresh.default:  # the last operation of torch.tensor(...)
-            unmoved.note_created(result)
+            unmoved.note_result(result, ())
         unmoved.note_result(result, operands)
         return result
     if torch.Tag.inplace_view in func.tags:  # unsqueeze_ etc. change the wrapper's shape, too

@@ -7,6 +7,7 @@ submission, and a copy of the values. Nothing here knows what the right values a
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -42,14 +43,8 @@ MAX_DEPTH = 3
 """how deeply tensors may be nested in the arguments of a function"""
 MAX_FRAMES = 60
 """how many frames are looked at to find a line of the submission"""
-SHAPES = frozenset(
-    {
-        Tensor.size,
-        Tensor.dim,
-        Tensor.numel,
-        *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim")),
-    }
-)
+READ = (getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim"))
+SHAPES = frozenset({Tensor.size, Tensor.dim, Tensor.numel, *READ})
 """functions that give no numbers of a tensor"""
 WRITERS = frozenset({"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
 
@@ -278,7 +273,7 @@ def place_buffer(step: TracedStep, lines: Mapping[str, Position]) -> TracedStep:
     if position is None or not step.kind.startswith("buffer "):
         return step
     cell, line, outer = position
-    return TracedStep(step.kind, step.shape, step.sources, cell, line, step.kept, outer)
+    return replace(step, cell=cell, line=line, outer=outer)
 
 
 def find_lines_of_buffers(make: Callable[..., Any], locate_line: LocateLine) -> dict[str, Position]:

@@ -82,9 +82,9 @@ def test_runtime_returns_excerpts_unchanged() -> None:
     sent = torch.frombuffer(bytearray(b"x = 1\ny = 2\n"), dtype=torch.uint8)
     host.answer(Message(1, "read", {"kind": "py"}, (("source", sent),)))
     reply = host.answer(Message(2, "extract_excerpts", {"places": [(None, 2), (3, 1)]}))
-    assert reply.meta == {"excerpts": [{"cell": None, "line": 1, "text": "x = 1\ny = 2\n"}]}
+    assert reply.meta == {"value": [{"cell": None, "line": 1, "text": "x = 1\ny = 2\n"}]}
     nothing = WorkerRuntime().answer(Message(1, "extract_excerpts", {"places": [(None, 1)]}))
-    assert nothing.meta == {"excerpts": []}
+    assert nothing.meta == {"value": []}
 
 
 # -------------------------------------------------------------------------- for the record

@@ -238,7 +238,7 @@ class Slow:
         if self.late and op == "forward":
             self.closed = True
             raise TooSlow(within or 0.0)
-        meta = {"outline": {}} if op == "read" else {"remarks": []}
+        meta = {"value": {}} if op == "read" else {"remarks": []}
         return Message(1, "ok", meta, size=1 << 20)
 
     def close(self) -> None:

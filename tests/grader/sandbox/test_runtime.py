@@ -33,7 +33,7 @@ def test_reading_executes_nothing_and_lists_definitions() -> None:
         write_notebook("raise SystemExit", "class Wanted:\n    pass", "def broken(:"),
     )
     assert reply.op == "ok"
-    found = reply.meta["outline"]
+    found = reply.meta["value"]
     assert [d["name"] for d in found["definitions"]] == ["Wanted"]
     assert [(b["cell"], b["line"]) for b in found["broken"]] == [(3, 1)]
 

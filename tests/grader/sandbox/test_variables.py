@@ -116,7 +116,7 @@ def test_no_more_than_so_many_are_listed() -> None:
 def test_an_outline_has_the_variables() -> None:
     source = torch.tensor(list(write_notebook(*CELLS))).byte()
     read = Message(1, "read", {"kind": "ipynb"}, (("source", source),))
-    outline = WorkerRuntime().answer(read).meta["outline"]
+    outline = WorkerRuntime().answer(read).meta["value"]
     described = {"name": "n_head", "value": 4, "cell": 2, "line": 2, "read_by": ("MultiHead",)}
     assert described in outline["variables"]
 

@@ -14,7 +14,6 @@ details to show with it, and trusts neither.
 """
 
 import re
-from collections.abc import Callable
 
 from headcheck.grader.sandbox.sentences import Finding
 from headcheck.grader.sandbox.worker.crashes import (
@@ -23,15 +22,13 @@ from headcheck.grader.sandbox.worker.crashes import (
     names,
     products,
     shapes,
-    surroundings,
     tensors,
     things,
 )
 from headcheck.grader.sandbox.worker.crashes.scene import LineLocator, Scene, observe
 
 MAX_TEXT = 2000
-Explainer = Callable[[Scene, re.Match[str]], Finding | None]
-Entry = tuple[type[Exception], str, Explainer]
+Entry = tuple[type[Exception], str, calls.Explainer]
 CATALOGUE: tuple[Entry, ...] = (
     *names.PATTERNS,
     *things.PATTERNS,
@@ -40,7 +37,6 @@ CATALOGUE: tuple[Entry, ...] = (
     *products.PATTERNS,
     *shapes.PATTERNS,
     *axes.PATTERNS,
-    *surroundings.PATTERNS,
 )
 
 

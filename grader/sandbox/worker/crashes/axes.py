@@ -91,9 +91,8 @@ def explain_subscripts(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 def explain_subscript_sizes(scene: Scene, match: re.Match[str]) -> Finding | None:
     """Explain that a letter of an einsum equation stands for two different lengths."""
-    return conclude(
-        "subscript_sizes", f"`{match['letter']}` is {match['one']} and {match['other']}"
-    )
+    said = f"`{match['letter']}` is {match['one']} and {match['other']}"
+    return conclude("subscript_sizes", said)
 
 
 def explain_permuted(scene: Scene, match: re.Match[str]) -> Finding | None:
@@ -105,8 +104,7 @@ def explain_permuted(scene: Scene, match: re.Match[str]) -> Finding | None:
 PATTERNS = (
     (
         ValueError,
-        r"(?:too many|not enough) values to unpack \(expected (?:at least )?"
-        r"(?P<names>\d+)",
+        r"(?:too many|not enough) values to unpack \(expected (?:at least )?(?P<names>\d+)",
         explain_unpacking,
     ),
     (
@@ -139,8 +137,7 @@ PATTERNS = (
     ),
     (
         RuntimeError,
-        r"permute\(.*input\.dim\(\) = (?P<axes>\d+) is not equal to len\(dims\) = "
-        r"(?P<asked>\d+)",
+        r"permute\(.*input\.dim\(\) = (?P<axes>\d+) is not equal to len\(dims\) = (?P<asked>\d+)",
         explain_permuted,
     ),
 )

@@ -1,10 +1,10 @@
-"""Crashes due to wrong arguments, and calls that never end."""
+"""Crashes due to wrong arguments, calls that never end, and what the grader lacks."""
 
 import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
@@ -15,6 +15,7 @@ from headcheck.grader.sandbox.worker.crashes.scene import Scene
 from headcheck.grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain_none
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN
 
+Explainer = Callable[[Scene, re.Match[str]], Finding | None]
 MIN_DEPTH = 100
 """a function whose calls are nested this deep is taken to call itself without end"""
 
@@ -70,9 +71,8 @@ def explain_float(scene: Scene, match: re.Match[str]) -> Finding | None:
         return None
     said = f"{scene.write(floats[0])} is {scene.find(floats[0])}"
     divided = any(isinstance(n, ast.Div) for n in ast.walk(floats[0]))
-    return conclude(
-        "float_size", said, "; `/` gives a float even where it divides evenly" * divided
-    )
+    why = "; `/` gives a float even where it divides evenly" * divided
+    return conclude("float_size", said, why)
 
 
 def _is_float(value: Any) -> bool:
@@ -107,18 +107,11 @@ def explain_size(scene: Scene, match: re.Match[str]) -> Finding | None:
     if match["type"] == "NoneType":
         nones = [n for n in _iter_sizes(scene.node) if scene.find(n) is None]
         return explain_none(scene, nones[0]) if len(nones) == 1 else None
-    return explain_float(scene, match) or _explain_unseen_float(scene, match["type"])
-
-
-def _explain_unseen_float(scene: Scene, kind: str) -> Finding | None:
-    """Explain as much as is certain if it is not known which size is the float."""
-    is_call = kind == "float" and isinstance(scene.node, ast.Call)
+    if found := explain_float(scene, match):
+        return found
+    # As much as is certain if it is not known which size is the float.
+    is_call = match["type"] == "float" and isinstance(scene.node, ast.Call)
     return conclude("float_size", f"in {scene.write(scene.node)}") if is_call else None
-
-
-def explain_both_masks(scene: Scene, match: re.Match[str]) -> Finding:
-    """Explain that torch's attention is given two masks."""
-    return conclude("mask_and_causal")
 
 
 def explain_recursion(scene: Scene, match: re.Match[str]) -> Finding | None:
@@ -171,13 +164,16 @@ def explain_rate(scene: Scene, match: re.Match[str]) -> Finding | None:
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     rates = [n for n in _iter_sizes(scene.node) if str(scene.find(n)) == match["rate"]]
-    shown = f"{scene.write(rates[0])} is " * (len(rates) == 1 and not _is_number(rates[0]))
-    return conclude("dropout_rate", f"{shown}{match['rate']}")
+    named = len(rates) == 1 and not isinstance(rates[0], ast.Constant)
+    return conclude("dropout_rate", f"{scene.write(rates[0])} is " * named + match["rate"])
 
 
-def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant)
+def _make_quoting(name: str) -> Explainer:
+    """Return a function that explains that the grader lacks something, and quotes what needs it."""
+    return lambda scene, _: None if scene.node is None else conclude(name, scene.write(scene.node))
 
+
+explain_device = _make_quoting("no_such_device")
 
 PATTERNS = (
     (
@@ -217,13 +213,16 @@ PATTERNS = (
     (TypeError, r".*argument '\w+' \(position \d+\) must be int, not (?P<type>\w+)", explain_size),
     (TypeError, r"'(?P<type>float)' object cannot be interpreted as an integer", explain_size),
     (TypeError, r"slice indices must be integers", explain_float),
-    (RuntimeError, r".*Explicit attn_mask should not be set when is_causal", explain_both_masks),
+    (
+        RuntimeError,
+        r".*Explicit attn_mask should not be set when is_causal",
+        lambda scene, match: conclude("mask_and_causal"),
+    ),
     (RecursionError, r"maximum recursion depth exceeded", explain_recursion),
     (ZeroDivisionError, r"", explain_zero),
     (
         TypeError,
-        r"cannot assign '(?P<type>[\w.]+)' as (?P<what>parameter|child module) "
-        r"'(?P<name>\w+)'",
+        r"cannot assign '(?P<type>[\w.]+)' as (?P<what>parameter|child module) '(?P<name>\w+)'",
         explain_replaced,
     ),
     (KeyError, r"\"attribute '(?P<name>\w+)' already exists\"", explain_taken),
@@ -233,4 +232,13 @@ PATTERNS = (
         r"dropout probability has to be between 0 and 1, but got (?P<rate>\S+)",
         explain_rate,
     ),
+    (EOFError, r"EOF when reading a line", _make_quoting("nobody_answers")),
+    (AssertionError, r"Torch not compiled with \w+ enabled", explain_device),
+    (
+        RuntimeError,
+        r"No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|CUDA error: (invalid device|no "
+        r"CUDA)|Attempting to deserialize object on |PyTorch is not linked with support for ",
+        explain_device,
+    ),
+    (FileNotFoundError, r"", _make_quoting("no_such_file")),
 )

@@ -37,10 +37,9 @@ def explain_name(scene: Scene, match: re.Match[str]) -> Finding | None:
     if not isinstance(scene.node, ast.Name) or scene.node.id != name:
         return None
     if name in MODULES:
-        return conclude(
-            "not_imported", f"`{name}`", f" ({MODULES[name]})" * (name != MODULES[name])
-        )
-    if instance is not UNKNOWN and scene.has_attribute(instance, name):
+        whole = f" ({MODULES[name]})" * (name != MODULES[name])
+        return conclude("not_imported", f"`{name}`", whole)
+    if instance is not UNKNOWN and name in list_attributes(instance):
         return conclude("self_forgotten", f"`{name}`")
     function = scene.function
     inside = isinstance(function, ast.FunctionDef) and function.name != "__init__"
@@ -68,13 +67,10 @@ def explain_attribute(scene: Scene, match: re.Match[str]) -> Finding | None:
     if isinstance(owner, nn.Module):
         return _explain_module_attribute(scene, owner, name)
     if isinstance(owner, Config):
-        held = ", ".join(f"`{each}`" for each in list(list_attributes(owner))[:MAX_LISTED])
-        near = suggest(name, list_attributes(owner))
-        return conclude("config_lacks", f"`{name}`", near or f"; it holds {held}")
+        return _explain_config(owner, name)
     if is_tensor(owner):
-        return conclude(
-            "unknown_attribute", f"a tensor has no `{name}`", suggest(name, dir(Tensor))
-        )
+        near = suggest(name, dir(Tensor))
+        return conclude("unknown_attribute", f"a tensor has no `{name}`", near)
     if not scene.direct:
         return None
     if type(owner).__name__ == match["type"] and (own := list_attributes(owner)):
@@ -115,10 +111,13 @@ def explain_key(scene: Scene, match: re.Match[str]) -> Finding | None:
     owner = scene.find(scene.node.value)
     if not isinstance(owner, Config) or match["name"] in vars(owner):
         return None
+    return _explain_config(owner, match["name"])
+
+
+def _explain_config(owner: Config, name: str) -> Finding:
     held = list(list_attributes(owner))
-    near = suggest(match["name"], held)
     listed = ", ".join(f"`{each}`" for each in held[:MAX_LISTED])
-    return conclude("config_lacks", f"`{match['name']}`", near or f"; it holds {listed}")
+    return conclude("config_lacks", f"`{name}`", suggest(name, held) or f"; it holds {listed}")
 
 
 def _explain_module_attribute(scene: Scene, owner: nn.Module, name: str) -> Finding | None:

@@ -46,9 +46,10 @@ def find_operand(scene: Scene, node: ast.expr | None) -> Operand | None:
 def find_factors(scene: Scene) -> tuple[ast.expr, ast.expr] | None:
     """Return the two factors, if the failed operation is a product of matrices."""
     match scene.node:
-        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-            return left, right
-        case ast.AugAssign(target=left, op=ast.MatMult(), value=right):
+        case (
+            ast.BinOp(left=left, op=ast.MatMult(), right=right)
+            | ast.AugAssign(target=left, op=ast.MatMult(), value=right)
+        ):
             return left, right
         case ast.Call(args=[left, right]) if is_one_of(scene.callee, PRODUCTS):
             return left, right
@@ -63,9 +64,9 @@ def explain_product(scene: Scene, match: re.Match[str]) -> Finding | None:
     if isinstance(scene.callee, nn.Linear):
         return _explain_layer(scene, scene.callee)
     if scene.callee is functional.linear:
-        operands = list(iter_operands(scene))
-        known = len(operands) > 1
-        return conclude("product_widths", *compare(scene, *operands[:2])) if known else None
+        operands = list(iter_operands(scene))[:2]
+        known = len(operands) == 2
+        return conclude("product_widths", *compare(scene, *operands)) if known else None
     factors = find_factors(scene)
     if factors is None:
         return None
@@ -75,8 +76,7 @@ def explain_product(scene: Scene, match: re.Match[str]) -> Finding | None:
     if "one" not in match.groupdict():
         return None
     one, other = parse_shape(match["one"]), parse_shape(match["other"])
-    texts = [scene.write(factor) for factor in factors]
-    said = f"{texts[0]} times {texts[1]}: "
+    said = f"{scene.write(factors[0])} times {scene.write(factors[1])}: "
     return conclude("product_widths", said, one, " times ", other)
 
 
@@ -119,12 +119,8 @@ def _find_mask(scene: Scene, length: int) -> str | None:
 
 def _find_exchanged(node: ast.expr) -> ast.expr | None:
     """Return the tensor whose axes an expression swaps, if it swaps any."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in EXCHANGES:
-            return base
-        case ast.Attribute(value=base, attr=name) if name in EXCHANGES:
-            return base
-    return None
+    read = node.func if isinstance(node, ast.Call) else node
+    return read.value if isinstance(read, ast.Attribute) and read.attr in EXCHANGES else None
 
 
 def _exchanges_others(scene: Scene, node: ast.expr, axes: int) -> bool:

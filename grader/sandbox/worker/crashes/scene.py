@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from headcheck.grader.reading.slicing import Position
-from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, Values, list_attributes
+from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, Values
 
 MAX_WRITTEN = 60
 """the most characters of an expression that are quoted"""
@@ -95,10 +95,6 @@ class Scene:
         count = code.co_argcount + code.co_kwonlyargcount if isinstance(code, CodeType) else 0
         return list(code.co_varnames[1:count]) if isinstance(code, CodeType) else []
 
-    def has_attribute(self, instance: object, name: str) -> bool:
-        """Whether an object has an attribute of this name."""
-        return name in list_attributes(instance)
-
 
 @dataclass(frozen=True)
 class SourceTree:
@@ -123,24 +119,13 @@ class SourceTree:
     def find(self, span: tuple[int, int, int, int]) -> ast.AST | None:
         """Return the node at these lines and columns, preferably an expression."""
         line, end_line, column, end_column = span
-        found = [n for n in self.nodes if _get_end(n) == (end_line, end_column)]
-        exact = [n for n in found if _get_start(n) == (line, column)]
+        placed = (n for n in self.nodes if isinstance(n, ast.expr | ast.stmt))
+        found = [n for n in placed if (n.end_lineno, n.end_col_offset) == (end_line, end_column)]
+        exact = [n for n in found if (n.lineno, n.col_offset) == (line, column)]
         if exact:
             return next((n for n in reversed(exact) if isinstance(n, ast.expr)), exact[-1])
         # A method that is called on a line of its own starts with its name there.
         return next((n for n in found if _get_method_start(n) == (line, column)), None)
-
-
-def _get_start(node: ast.AST) -> tuple[int, int] | None:
-    if not isinstance(node, ast.expr | ast.stmt):
-        return None
-    return node.lineno, node.col_offset
-
-
-def _get_end(node: ast.AST) -> tuple[int | None, int | None] | None:
-    if not isinstance(node, ast.expr | ast.stmt):
-        return None
-    return node.end_lineno, node.end_col_offset
 
 
 def _get_method_start(node: ast.AST) -> tuple[int, int] | None:
@@ -163,7 +148,11 @@ def _read_tree(text: str) -> SourceTree:
 
 def observe(error: BaseException, text: str, locate_line: LineLocator) -> Scene | None:
     """Return where an error arose; None if the submission or a file beside it raised it itself."""
-    entries = list(_iter_entries(error.__traceback__))
+    entries = []
+    trace = error.__traceback__
+    while trace is not None:
+        entries.append(trace)
+        trace = trace.tb_next
     own = [e for e in entries if locate_line(e.tb_frame.f_code.co_filename, e.tb_lineno)]
     below = entries[entries.index(own[-1]) + 1 :] if own else entries
     if not all(_is_of(LIBRARIES, entry.tb_frame) for entry in below):
@@ -178,12 +167,6 @@ def observe(error: BaseException, text: str, locate_line: LineLocator) -> Scene 
     frames = tuple(entry.tb_frame for entry in own)
     direct = all(_is_of(DISPATCHERS, entry.tb_frame) for entry in below)
     return Scene(kind, text, node, tree, Values(_list_scopes(frames)), frames, raiser, direct)
-
-
-def _iter_entries(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
 
 
 def _is_of(packages: tuple[str, ...], frame: FrameType) -> bool:

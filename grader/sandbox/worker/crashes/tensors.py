@@ -85,21 +85,14 @@ def explain_dtypes(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 def explain_numpy(scene: Scene, match: re.Match[str]) -> Finding | None:
     """Explain that NumPy is given a tensor that requires a gradient."""
-    return (
-        conclude("gradient_to_numpy", scene.write(scene.node)) if scene.node is not None else None
-    )
+    return None if scene.node is None else conclude("gradient_to_numpy", scene.write(scene.node))
 
 
-def explain_leaf(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a parameter or an input is changed in place."""
+def explain_changed(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a parameter, an input or an expanded tensor is changed in place."""
     changed = find_changed(scene)
-    return None if changed is None else conclude("parameter_in_place", changed)
-
-
-def explain_shared(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an expanded tensor is changed in place."""
-    changed = find_changed(scene)
-    return None if changed is None else conclude("shared_in_place", changed)
+    name = "parameter_in_place" if "leaf Variable" in scene.text else "shared_in_place"
+    return None if changed is None else conclude(name, changed)
 
 
 def find_changed(scene: Scene) -> str | None:
@@ -130,8 +123,7 @@ PATTERNS = (
     ),
     (
         RuntimeError,
-        r"masked_fill_? only supports boolean masks, but got mask with dtype "
-        r"(?P<dtype>[\w ]+)",
+        r"masked_fill_? only supports boolean masks, but got mask with dtype (?P<dtype>[\w ]+)",
         explain_mask_dtype,
     ),
     (
@@ -148,22 +140,20 @@ PATTERNS = (
     ),
     (
         RuntimeError,
-        r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and "
-        r"(?P<other>\w+)$",
+        r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and (?P<other>\w+)$",
         explain_dtypes,
     ),
     (RuntimeError, r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)$", explain_dtypes),
     (RuntimeError, r"Can't call numpy\(\) on Tensor that requires grad", explain_numpy),
     (
         RuntimeError,
-        r"a (?:view of a )?leaf Variable that requires grad is being used in an "
-        r"in-place",
-        explain_leaf,
+        r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place",
+        explain_changed,
     ),
     (
         RuntimeError,
         r"unsupported operation: more than one element of the written-to tensor",
-        explain_shared,
+        explain_changed,
     ),
     (
         RuntimeError,

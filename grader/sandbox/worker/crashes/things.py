@@ -10,9 +10,7 @@ from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.scene import Scene
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor
 
-FUNCTION_TYPES = frozenset(
-    {"builtin_function_or_method", "function", "method", "method_descriptor"}
-)
+FUNCTION_TYPES = ("builtin_function_or_method", "function", "method", "method_descriptor")
 SEQUENCE_TYPES = frozenset({"list", "tuple", "ModuleList"})
 NUMBER_TYPES = frozenset({"int", "float", "bool"})
 TENSOR_TYPES = frozenset({"Tensor", "Parameter"})
@@ -41,9 +39,8 @@ def _find_source(scene: Scene, node: ast.AST | None) -> ast.Call | None:
         call = stored[0].value if len(stored) == 1 else None
     if not isinstance(call, ast.Call):
         return None
-    name = (
-        call.func.attr if isinstance(call.func, ast.Attribute) else scene.tree.get_text(call.func)
-    )
+    made_by = call.func
+    name = made_by.attr if isinstance(made_by, ast.Attribute) else scene.tree.get_text(made_by)
     own = [n for n in scene.tree.nodes if isinstance(n, ast.FunctionDef) and n.name == name]
     gives = (n for each in own for n in ast.walk(each) if isinstance(n, ast.Return | ast.Yield))
     return call if own and not any(n.value is not None for n in gives) else None
@@ -70,10 +67,8 @@ def explain_thing(scene: Scene, node: ast.AST | None, kind: str, problem: str) -
     if kind == "torch.Size":
         return conclude("not_a_number", f"{written} is a whole shape")
     if kind in NUMBER_TYPES:
-        return conclude(
-            "number_not_tensor",
-            f"{written} is {_add_article(kind)}, and {problem}" if written else "",
-        )
+        said = f"{written} is {_add_article(kind)}, and {problem}" if written else ""
+        return conclude("number_not_tensor", said)
     return None
 
 
@@ -84,9 +79,7 @@ def _add_article(kind: str) -> str:
 def explain_operands(scene: Scene, match: re.Match[str]) -> Finding | None:
     """Explain that an operator is applied to objects that do not support it."""
     match scene.node:
-        case ast.BinOp(left=left, right=right):
-            pass
-        case ast.AugAssign(target=left, value=right):
+        case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right):
             pass
         case _:
             return None
@@ -149,10 +142,8 @@ def explain_iteration(scene: Scene, match: re.Match[str]) -> Finding | None:
         return explain_none(scene, node)
     if match["type"] in NUMBER_TYPES and isinstance(node, ast.expr):
         value = scene.find(node)
-        shown = (
-            f" is {value}" if type(value) in (int, float) else f" is {_add_article(match['type'])}"
-        )
-        return conclude("number_iterated", scene.write(node) + shown)
+        what = value if type(value) in (int, float) else _add_article(match["type"])
+        return conclude("number_iterated", f"{scene.write(node)} is {what}")
     return None
 
 
@@ -230,9 +221,8 @@ def explain_conversion(scene: Scene, match: re.Match[str]) -> Finding | None:
     tensor = scene.find_tensor(first)
     if tensor is None and scene.find(first) is not UNKNOWN:
         return None
-    many = f", and {count(len(scene.node.args), 'arguments')} are given" * (
-        len(scene.node.args) > 1
-    )
+    given = len(scene.node.args)
+    many = f", and {count(given, 'arguments')} are given" * (given > 1)
     return conclude("tensors_not_listed", f"{scene.write(first)} is one tensor{many}")
 
 
@@ -261,8 +251,7 @@ PATTERNS = (
     ),
     (
         TypeError,
-        r"expected Tensor as element (?P<number>\d+) in argument 0, but got "
-        r"(?P<type>\w+)",
+        r"expected Tensor as element (?P<number>\d+) in argument 0, but got (?P<type>\w+)",
         explain_element,
     ),
     (RuntimeError, r"Boolean value of Tensor with more than one value", explain_condition),

@@ -40,21 +40,10 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-METHODS = frozenset(
-    {
-        "bool",
-        "contiguous",
-        "dim",
-        "double",
-        "expand",
-        "flatten",
-        "float",
-        "int",
-        "long",
-        "masked_fill",
-    }
-    | {"matmul", "permute", "reshape", "size", "softmax", "split", "squeeze", "t", "transpose"}
-    | {"tril", "triu", "unsqueeze", "view", "chunk", "sum", "mean", "logical_not"}
+METHODS = (
+    *("bool", "contiguous", "dim", "double", "expand", "flatten", "float", "int", "long"),
+    *("masked_fill", "matmul", "permute", "reshape", "size", "softmax", "split", "squeeze", "t"),
+    *("transpose", "tril", "triu", "unsqueeze", "view", "chunk", "sum", "mean", "logical_not"),
 )
 """methods of tensors whose result has a shape that does not depend on values"""
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
@@ -103,10 +92,9 @@ class Values:
                 return find_attribute(self.find(base), attr)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 values = [self.find(part) for part in parts]
-                known = all(value is not UNKNOWN for value in values)
-                return (
-                    (tuple(values) if isinstance(node, ast.Tuple) else values) if known else UNKNOWN
-                )
+                if any(value is UNKNOWN for value in values):
+                    return UNKNOWN
+                return tuple(values) if isinstance(node, ast.Tuple) else values
             case ast.UnaryOp() | ast.BinOp() | ast.Compare() | ast.Subscript() | ast.Call():
                 # Torch and Python refuse here what they refuse there.
                 try:
