@@ -9,8 +9,14 @@ import re
 from dataclasses import dataclass
 
 from headcheck.grader.reading.near_names import find_near_name
+from headcheck.grader.reading.parameters import is_static
 from headcheck.grader.reading.slicing import Position
-from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
+from headcheck.grader.reading.symbol_table import (
+    DefinitionSite,
+    FunctionNode,
+    SymbolTable,
+    label_function,
+)
 
 MAX_NAMED = 6
 """an explanation names at most this many arguments"""
@@ -78,8 +84,8 @@ def _explain_too_many(symbols: SymbolTable, match: re.Match[str]) -> CallProblem
     positional = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
     if len(positional) != int(match["most"]):
         return None  # it is about another function of that name
-    label = _label(site, function)
-    is_method = site.node is not function and not _is_static(function)
+    label = label_function(site, function)
+    is_method = site.node is not function and not is_static(function)
     if is_method and positional[:1] not in (["self"], ["cls"]):
         whole = ", ".join(["self", *positional])
         text = f"TypeError: {label} has no `self`; write `def {function.name}({whole})`"
@@ -97,8 +103,8 @@ def _explain_missing(symbols: SymbolTable, callee: str, names: list[str]) -> Cal
     if found is None or not names:
         return None
     verb = "was" if len(names) == 1 else "were"
-    text = f"TypeError: {_label(*found)} needs {_list_names(names)}, which {verb} not given"
-    return CallProblem(text)
+    what = f"{label_function(*found)} needs {_list_names(names)}"
+    return CallProblem(f"TypeError: {what}, which {verb} not given")
 
 
 def _find_function(symbols: SymbolTable, callee: str) -> tuple[DefinitionSite, FunctionNode] | None:
@@ -110,17 +116,6 @@ def _find_function(symbols: SymbolTable, callee: str) -> tuple[DefinitionSite, F
     if owner:
         return symbols.find_method(site, name)
     return None if isinstance(site.node, ast.ClassDef) else (site, site.node)
-
-
-def _is_static(function: FunctionNode) -> bool:
-    names = [d.id for d in function.decorator_list if isinstance(d, ast.Name)]
-    return "staticmethod" in names
-
-
-def _label(site: DefinitionSite, function: FunctionNode) -> str:
-    if site.node is function:
-        return f"`{function.name}`"
-    return f"`{function.name}` of `{site.node.name}`"
 
 
 def _describe_arguments(names: list[str], least: int) -> str:

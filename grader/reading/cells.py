@@ -77,7 +77,7 @@ def read_source(data: bytes, kind: Literal["py", "ipynb"]) -> SubmissionSource:
     """Read a module or a notebook. Raises Unreadable if the bytes hold neither."""
     if kind == "py":
         return SubmissionSource((_read_module(data),))
-    return SubmissionSource(tuple(_read_notebook_cells(data)))
+    return SubmissionSource(tuple(_read_cell(*cell) for cell in list_code_cells(data)))
 
 
 def parse(text: str) -> ast.Module:
@@ -124,11 +124,6 @@ def _refuse_other_formats(data: bytes) -> None:
 
 
 # -------------------------------------------------------------------------- notebooks
-
-
-def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
-    for number, text in list_code_cells(data):
-        yield _read_cell(number, text)
 
 
 def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
@@ -182,10 +177,6 @@ def _is_empty(cell: dict[str, object]) -> bool:
     """Whether there is nothing to run in a cell, so that Jupyter never numbers it."""
     text = _read_text(cell)
     return text is not None and not text.strip()
-
-
-def _read_text(cell: dict[str, object]) -> str | None:
-    return _join_source(cell.get("source", cell.get("input", "")))
 
 
 def parse_notebook(data: bytes) -> object:
@@ -242,7 +233,8 @@ def list_cells(notebook: object) -> list[object]:
     )
 
 
-def _join_source(source: object) -> str | None:
+def _read_text(cell: dict[str, object]) -> str | None:
+    source = cell.get("source", cell.get("input", ""))
     lines: list[object] = source if isinstance(source, list) else [source or ""]
     parts = [line for line in lines if isinstance(line, str)]
     if len(parts) < len(lines):

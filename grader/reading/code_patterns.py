@@ -51,6 +51,7 @@ CALL_KINDS = {name: kind for kind, names in _NAMES_BY_KIND.items() for name in n
 """kinds by the name of the called function; the trailing underscore of in-place functions is
 dropped before the look-up"""
 PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "mm"}
+ROOTS = ("0.5", "-0.5", "1/2", "(1/2)", "-1/2")
 SETUP_METHODS = {"register_buffer", "register_parameter", "add_module", "eval", "train"}
 MODULE_NAMES = {"torch", "F", "nn", "functional", "math", "np", "numpy", "einops"}
 TRANSPOSED = re.compile(r"\.(mT|T|t\(\)|transpose|permute|swapaxes|movedim)\b|_[tT]$")
@@ -143,7 +144,7 @@ def _classify_operation(node: ast.BinOp) -> str | None:
     match node.op:
         case ast.MatMult():
             return _classify_product(node.left, node.right)
-        case ast.Pow() if _is_root(node.right):
+        case ast.Pow() if ast.unparse(node.right).replace(" ", "") in ROOTS:
             return "scale"
         case ast.Div():
             return "divide"
@@ -211,10 +212,6 @@ def _format_number(node: ast.expr) -> str:
     return text if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", text) else ""
 
 
-def _is_root(exponent: ast.expr) -> bool:
-    return ast.unparse(exponent).replace(" ", "") in ("0.5", "-0.5", "1/2", "(1/2)", "-1/2")
-
-
 def _classify_product(left: ast.expr, right: ast.expr) -> str:
     """Classify a product: scores have a transposed operand, projections a weight, mixes neither."""
     one, other = ast.unparse(left), ast.unparse(right)
@@ -266,19 +263,14 @@ def _slice_backwards(statements: list[ast.stmt], result: ast.expr) -> set[int]:
 
 def _list_changed(statement: ast.stmt) -> set[str]:
     """Return the names that a statement binds, or whose values it may change in place."""
-    bound = {
-        node.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    assigned = {
-        name
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)
-        for name in _list_names(node.value)
-    }
-    called = _list_names(statement) if isinstance(statement, ast.Expr) else set()
-    return bound | assigned | called
+    changed = _list_names(statement) if isinstance(statement, ast.Expr) else set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(ctx=ast.Store()):
+                changed.add(node.id)
+            case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                changed |= _list_names(node.value)
+    return changed
 
 
 def _list_names(node: ast.AST) -> set[str]:

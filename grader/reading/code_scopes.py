@@ -110,8 +110,9 @@ class ParsedStatement:
         sets = frozenset(iter_names(stored, stored=True))
         is_of_tensors = any(isinstance(n, ast.Name) and n.id == "torch" for n in inner)
         is_size = _is_size(node.value) and not _is_alias(node)
-        is_number = any(name in NUMBERS for name in _iter_called(inner))
-        kinds = _makes_layer(inner), is_of_tensors, is_size, is_number
+        called = list(_iter_called(inner))
+        is_layer = any(name.endswith(LAYERS) for name in called)
+        kinds = is_layer, is_of_tensors, is_size, any(name in NUMBERS for name in called)
         return NameSetting(*_get_span(node), sets, frozenset(iter_names(inner)), *kinds)
 
     @property
@@ -132,9 +133,12 @@ class ParsedStatement:
 
 def _make_class(node: ast.ClassDef, inner: Sequence[ParsedStatement]) -> CodeScope:
     own = {each.lineno for each in node.body}
-    settings = [each.setting for each in inner if each.setting is not None]
-    settings = [_name_as_attributes(each, each.first in own) for each in settings]
-    settings = [each for each in settings if any("." in name for name in each.sets)]
+    settings: list[NameSetting] = []
+    for each in (statement.setting for statement in inner):
+        if each is not None:  # methods read what stands in the body of the class as attributes
+            sets = {f"self.{name}" for name in each.sets} if each.first in own else each.sets
+            if any("." in name for name in sets):
+                settings.append(replace(each, sets=frozenset(sets)))
     return CodeScope(*_get_span(node), tuple(settings), is_class=True)
 
 
@@ -159,10 +163,8 @@ def _iter_switches(arguments: ast.arguments) -> Iterator[tuple[str, int]]:
     """Yield the arguments that are true or false by default, with their lines."""
     given = [*arguments.posonlyargs, *arguments.args]
     pairs = list(zip(reversed(given), reversed(arguments.defaults), strict=False))
-    for argument, default in (
-        *pairs,
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ):
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    for argument, default in (*pairs, *named):
         if isinstance(default, ast.Constant) and isinstance(default.value, bool):
             yield argument.arg, argument.lineno
 
@@ -221,17 +223,6 @@ def _get_span(node: ast.stmt) -> tuple[int, int]:
     return node.lineno, node.end_lineno or node.lineno
 
 
-def _name_as_attributes(setting: NameSetting, is_of_class: bool) -> NameSetting:
-    """Return an assignment in the body of a class with names by which methods read what it sets."""
-    if not is_of_class:
-        return setting
-    return replace(setting, sets=frozenset(f"self.{name}" for name in setting.sets))
-
-
-def _makes_layer(nodes: Iterable[ast.AST]) -> bool:
-    return any(name.endswith(LAYERS) for name in _iter_called(nodes))
-
-
 def _iter_called(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names of the functions that are called, without what they belong to."""
     for node in nodes:
@@ -244,12 +235,8 @@ def iter_names(nodes: Iterable[ast.AST], *, stored: bool = False) -> Iterator[st
     """Yield the names, and the attributes of self, that code reads or sets."""
     kind = ast.Store if stored else ast.Load
     for inner in nodes:
-        if isinstance(inner, ast.Name):
-            if isinstance(inner.ctx, kind) and inner.id != "self":
-                yield inner.id
-        elif isinstance(inner, ast.Attribute) and isinstance(inner.ctx, kind) and _is_own(inner):
-            yield f"self.{inner.attr}"
-
-
-def _is_own(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id == "self"
+        match inner:
+            case ast.Name(id=name, ctx=ctx) if isinstance(ctx, kind) and name != "self":
+                yield name
+            case ast.Attribute(ast.Name(id="self"), name, ctx) if isinstance(ctx, kind):
+                yield f"self.{name}"

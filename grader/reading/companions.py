@@ -113,14 +113,11 @@ def _find_uses(site: DefinitionSite, is_object: Callable[[ast.expr], bool]) -> _
     nodes = [node for method in list_methods(site.node) for node in ast.walk(method)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     of_object = [n for n in nodes if isinstance(n, ast.Attribute) and is_object(n.value)]
-    called = {
-        call.func.attr
-        for call in calls
-        if isinstance(call.func, ast.Attribute) and is_object(call.func.value)
-    }
+    functions = {call.func for call in calls}
+    called = frozenset(node.attr for node in of_object if node in functions)
     own = [call for call in calls if is_object(call.func)]
     written = any(isinstance(node.ctx, ast.Store) for node in of_object)
-    return _Uses(own, frozenset(n.attr for n in of_object), frozenset(called), written)
+    return _Uses(own, frozenset(n.attr for n in of_object), called, written)
 
 
 def _iter_makers(symbols: SymbolTable, site: DefinitionSite, uses: _Uses) -> Iterator[str]:
@@ -163,14 +160,14 @@ def _list_members(symbols: SymbolTable, site: DefinitionSite) -> set[str]:
     """Return the names of a class's methods and attributes, and of those of its bases."""
     methods: list[FunctionNode] = list_methods(site.node)
     nodes = (node for method in methods for node in ast.walk(method))
-    stored = {n.attr for n in nodes if isinstance(n, ast.Attribute) and _is_stored(n)}
+    stored = set[str]()
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(), attr=name, ctx=ast.Store()):
+                stored.add(name)
     body = site.node.body if isinstance(site.node, ast.ClassDef) else []
     targets = [t for s in body if isinstance(s, ast.Assign) for t in s.targets]
     targets += [s.target for s in body if isinstance(s, ast.AnnAssign)]
     fields = {target.id for target in targets if isinstance(target, ast.Name)}
     inherited = (_list_members(symbols, base) for base in symbols.iter_bases(site))
     return {method.name for method in methods} | stored | fields.union(*inherited)
-
-
-def _is_stored(node: ast.Attribute) -> bool:
-    return isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)

@@ -58,11 +58,11 @@ def apply_edit(source: SubmissionSource, edit: Edit) -> SubmissionSource:
     """Return the edited submission; a cell that an edit is not for stays as it is."""
     if edit.line == 0:
         return SubmissionSource((SourceCell(None, edit.text), *source.cells))
-    return SubmissionSource(tuple(_edit_cell(cell, edit) for cell in source.cells))
-
-
-def _edit_cell(cell: SourceCell, edit: Edit) -> SourceCell:
-    return replace(cell, text=edit_text(cell.text, edit)) if cell.number == edit.cell else cell
+    cells = (
+        replace(cell, text=edit_text(cell.text, edit)) if cell.number == edit.cell else cell
+        for cell in source.cells
+    )
+    return SubmissionSource(tuple(cells))
 
 
 def edit_text(source: str, edit: Edit) -> str:

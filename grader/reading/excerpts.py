@@ -1,5 +1,6 @@
 """Excerpts: the lines of a submission around given positions, as plain data for JSON."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,11 +42,11 @@ def extract_excerpts(
             room -= len(shown)
             if shown:
                 wanted = marked[cell.number]
-                lines = (
-                    _truncate_line(each, is_marked=n in wanted)
-                    for n, each in enumerate(shown, first)
-                )
-                excerpts.append(SourceLines(cell.number, first, "\n".join(lines)))
+                limits = (get_line_limit(is_marked=n in wanted) for n in itertools.count(first))
+                lines = (each[:limit] for each, limit in zip(shown, limits, strict=False))
+                # UTF-8 cannot encode lone surrogates.
+                text = "\n".join(lines).encode(errors="replace").decode()
+                excerpts.append(SourceLines(cell.number, first, text))
     return excerpts
 
 
@@ -65,8 +66,3 @@ def _iter_runs(marked: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
         while todo and todo[0] - CONTEXT_LINES <= last + CONTEXT_LINES:
             last = todo.pop(0)
         yield first, min(length, last + CONTEXT_LINES)
-
-
-def _truncate_line(line: str, *, is_marked: bool) -> str:
-    """Return the beginning of a line without lone surrogates, which UTF-8 cannot encode."""
-    return line[: get_line_limit(is_marked=is_marked)].encode(errors="replace").decode()

@@ -68,7 +68,9 @@ def _find(
     at = [each for first, last, each in inner.statements if first <= line <= last]
     reads = at[0].reads if at else frozenset()
     settings = [each for scope in around for each in scope.settings]
-    settings += _list_helpers(scopes, computed)
+    # Helpers, in which no tensors are computed, may compute numbers.
+    plain = (s for s in scopes if s.numbers and computed.isdisjoint(range(s.first, s.last + 1)))
+    settings += [each for scope in plain for each in scope.numbers]
     found = _follow(settings, reads, computed)
     returns = [first for first, last in inner.returns if last >= line]
     fed_by = (each for each in found if not (each.is_layer or each.is_size))
@@ -76,15 +78,8 @@ def _find(
     sizes = (each for each in found if each.is_size)
     end = min(returns, default=None)
     conditions = [first for first, last in inner.conditions if first < line <= last]
-    return LineNeighbours(
-        cell,
-        line,
-        _list_firsts(fed_by),
-        _list_firsts(layers),
-        _list_firsts(sizes),
-        end,
-        tuple(conditions[-1:]),
-    )
+    firsts = _list_firsts(fed_by), _list_firsts(layers), _list_firsts(sizes)
+    return LineNeighbours(cell, line, *firsts, end, tuple(conditions[-1:]))
 
 
 def _follow(
@@ -105,12 +100,6 @@ def _follow(
         behind = frozenset().union(*passed)
         reads = frozenset().union(*(each.reads for each in new if not each.is_layer))
     return found
-
-
-def _list_helpers(scopes: tuple[CodeScope, ...], computed: Set[int]) -> list[NameSetting]:
-    """Return what computes numbers in functions in which no tensors are computed."""
-    plain = (s for s in scopes if s.numbers and computed.isdisjoint(range(s.first, s.last + 1)))
-    return [each for scope in plain for each in scope.numbers]
 
 
 def find_setting_lines(source: SubmissionSource, path: str) -> list[Position]:

@@ -72,14 +72,12 @@ def _describe(symbols: SymbolTable, site: DefinitionSite, read: frozenset[str] |
 def _list_set(constructor: FunctionNode) -> dict[str, int]:
     """Return the attributes of its first argument that a constructor sets, with their lines."""
     own = constructor.args.args[0].arg if constructor.args.args else ""
-    targets = (n for n in ast.walk(constructor) if isinstance(n, ast.Attribute))
-    return {
-        each.attr: each.lineno
-        for each in targets
-        if isinstance(each.ctx, ast.Store)
-        and isinstance(each.value, ast.Name)
-        and each.value.id == own
-    }
+    found: dict[str, int] = {}
+    for node in ast.walk(constructor):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()) if name == own:
+                found[node.attr] = node.lineno
+    return found
 
 
 def _iter_repeated(function: FunctionNode) -> Iterator[tuple[str, tuple[int, ...]]]:

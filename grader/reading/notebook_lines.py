@@ -5,12 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from headcheck.grader.reading.cells import (
-    Unreadable,
-    list_cells,
-    number_code_cells,
-    parse_notebook,
-)
+from headcheck.grader.reading.cells import Unreadable, list_cells, number_code_cells, parse_notebook
 
 JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 

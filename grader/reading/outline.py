@@ -32,6 +32,7 @@ from headcheck.grader.reading.symbol_table import (
     FunctionNode,
     SymbolTable,
     build_symbol_table,
+    label_function,
     list_methods,
 )
 
@@ -51,9 +52,6 @@ class Definition:
     parameters: tuple[Parameter, ...] | None
     forward: tuple[Parameter, ...] | None
     bases: tuple[str, ...]
-    times_defined: int
-    redefined_in: tuple[int | None, ...]
-    """the cells of all definitions but the first"""
     alias_of: str | None = None
     """the definition for which this is another name: `Attention` in `Wanted = Attention`"""
     doc: str = ""
@@ -128,8 +126,6 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         parameters=_read_signature(symbols, last, "__init__"),
         forward=_read_signature(symbols, last, "forward") if is_class else None,
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
-        times_defined=len(sites),
-        redefined_in=tuple(site.cell for site in sites[1:]),
         doc=read_docstrings(symbols, last),
         reset="" if reset is None else reset.name,
         forgets=find_forgotten(symbols, last) if is_class and reset is None else "",
@@ -169,14 +165,14 @@ def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
         if isinstance(variable.value, ast.Lambda):
             parameters = tuple(iter_parameters(variable.value.args))
             position = variable.cell, variable.line
-            yield Definition(name, "function", *position, parameters, None, (), 1, ())
+            yield Definition(name, "function", *position, parameters, None, ())
         elif isinstance(variable.value, ast.Name) and variable.value.id in symbols.definitions:
             original = _describe_definition(symbols, symbols.definitions[variable.value.id])
             yield replace(original, name=name, alias_of=original.name)
         elif (called := _find_partial(variable.value)) in symbols.definitions:
             original = _describe_definition(symbols, symbols.definitions[called])
             left = _list_left(original.parameters or (), variable.value)
-            yield Definition(name, "function", variable.cell, variable.line, left, None, (), 1, ())
+            yield Definition(name, "function", variable.cell, variable.line, left, None, ())
 
 
 def _find_partial(value: ast.expr | None) -> str:
@@ -219,7 +215,9 @@ def _iter_warnings(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeW
     for function in own.values():
         yield from _find_notebook_variables(symbols, site, function)
     for function in called:
-        yield from _find_unused_arguments(site, function)
+        for arg in list_unused_arguments(site, function):
+            message = f"{label_function(site, function)} never uses its argument `{arg.arg}`"
+            yield CodeWarning("unused_argument", message, site.cell, arg.lineno, arg.arg)
 
 
 def _find_redefinitions(
@@ -283,17 +281,12 @@ def _find_notebook_variables(
             continue
         where = f"on line {variable.line}" if variable.cell is None else f"in cell {variable.cell}"
         noun = "module" if variable.cell is None else "notebook"
-        message = f"{_label(site, function)} reads the {noun} variable `{name}` (set {where})"
+        label = label_function(site, function)
+        message = f"{label} reads the {noun} variable `{name}` (set {where})"
         if not symbols.is_constant(name):
             advice = "a class should use its own arguments and attributes"
             message += f"; {advice if is_method else 'a function should use its own arguments'}"
         yield CodeWarning("notebook_variable", message, site.cell, line)
-
-
-def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
-    for arg in list_unused_arguments(site, function):
-        message = f"{_label(site, function)} never uses its argument `{arg.arg}`"
-        yield CodeWarning("unused_argument", message, site.cell, arg.lineno, arg.arg)
 
 
 def _find_unregistered(
@@ -335,7 +328,8 @@ def _make_print_warning(site: DefinitionSite, function: FunctionNode) -> Iterato
     lines = [f.lineno for f in calls if isinstance(f, ast.Name) and f.id == "print"]
     if lines and "print" in analyse_effects(function).lazy:
         times = "once" if len(lines) == 1 else f"{len(lines)} times"
-        message = f"{_label(site, function)} calls print {times}; its answer is what it returns"
+        label = label_function(site, function)
+        message = f"{label} calls print {times}; its answer is what it returns"
         yield CodeWarning("prints", message, site.cell, min(lines))
 
 
@@ -362,12 +356,6 @@ def _iter_callees(
         other = symbols.find_definition(name)
         if other is not None and not isinstance(other.node, ast.ClassDef):
             yield other, (other, other.node)
-
-
-def _label(site: DefinitionSite, function: FunctionNode) -> str:
-    if isinstance(site.node, ast.ClassDef):
-        return f"`{function.name}` of `{site.node.name}`"
-    return f"`{function.name}`"
 
 
 def _join_items(items: Iterable[str]) -> str:

@@ -87,11 +87,14 @@ def _read_literal(node: ast.expr | None) -> int | float | bool | str | None:
 
 def is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
     """Whether a function is a method that gets its instance as the first positional argument."""
-    static = any(
-        isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
-    )
     positional = [*function.args.posonlyargs, *function.args.args]
-    return isinstance(site.node, ast.ClassDef) and not static and bool(positional)
+    is_method = isinstance(site.node, ast.ClassDef) and not is_static(function)
+    return is_method and bool(positional)
+
+
+def is_static(function: FunctionNode) -> bool:
+    """Whether a function is a static method."""
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
 
 
 def list_unused_arguments(site: DefinitionSite, function: FunctionNode) -> list[ast.arg]:

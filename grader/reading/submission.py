@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from headcheck.grader import UserError
+
 # Not every system has each of these; all but the first are there on Linux.
 _FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
@@ -27,7 +29,7 @@ SKIPPED_FOLDERS = frozenset((
 ))  # fmt: skip
 
 
-class SubmissionNotFound(Exception):
+class SubmissionNotFound(UserError):
     """A path leads to no submission; the message says why and what to do."""
 
 
@@ -140,9 +142,8 @@ def _expand_argument(argument: str, *, alone: bool, shared: bool) -> Iterator[Su
     if path.is_dir():
         found = list(_walk_folder(path))
         if not found:
-            raise SubmissionNotFound(
-                f"{path}: no submissions in this folder; they are .ipynb and .py files"
-            )
+            kinds = "they are .ipynb and .py files"
+            raise SubmissionNotFound(f"{path}: no submissions in this folder; {kinds}")
         yield from found
     elif not path.exists() and not path.is_symlink():
         raise SubmissionNotFound(f"{path}: no such file or folder")
@@ -151,7 +152,8 @@ def _expand_argument(argument: str, *, alone: bool, shared: bool) -> Iterator[Su
     else:
         folder = find_import_folder(path) if alone else None
         if folder is not None and not shared:
-            folder = _find_repository(folder) or folder
+            around = (each for each in (folder, *folder.parents) if (each / ".git").exists())
+            folder = next(around, folder)
         yield Submission(path, escape_path(path), name, folder=folder)
 
 
@@ -200,11 +202,6 @@ def find_import_folder(path: Path) -> Path:
     ):
         folder = folder.parent
     return folder
-
-
-def _find_repository(folder: Path) -> Path | None:
-    """Return the root of the git repository that a folder lies in, if it lies in one."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
 def is_regular_file(path: Path) -> bool:

@@ -146,6 +146,13 @@ def _makes_type(value: ast.expr | None) -> bool:
     return name in TYPE_MAKERS
 
 
+def label_function(site: DefinitionSite, function: FunctionNode) -> str:
+    """Name a function for a message; a method with its class."""
+    if isinstance(site.node, ast.ClassDef):
+        return f"`{function.name}` of `{site.node.name}`"
+    return f"`{function.name}`"
+
+
 def list_methods(node: DefinitionNode) -> list[FunctionNode]:
     """Return the functions written directly in a class body."""
     if not isinstance(node, ast.ClassDef):

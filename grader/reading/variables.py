@@ -34,9 +34,7 @@ class GlobalVariable:
 def list_variables(symbols: SymbolTable) -> list[GlobalVariable]:
     """Return the variables that definitions need, in the order of first appearance."""
     needed = _collect_needed(symbols)
-    variables = [
-        name for name in symbols.assigned if name in needed and symbols.find_variable(name)
-    ]
+    variables = [n for n in symbols.assigned if n in needed and symbols.find_variable(n)]
     readers = _collect_readers(symbols)
     return [_describe(symbols, name, readers) for name in variables[:MAX_VARIABLES]]
 

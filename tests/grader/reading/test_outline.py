@@ -66,7 +66,6 @@ def test_an_outline_has_classes_and_functions() -> None:
     assert head.parameters == parameters("d_in", "d_out=4")
     assert head.forward == parameters("x", "mask=")
     assert head.bases == ("nn.Module",)
-    assert (head.times_defined, head.redefined_in) == (1, ())
     assert (attend.name, attend.kind, attend.cell) == ("attend", "function", 3)
     assert attend.forward is None
     scale, bias = Parameter("scale", "keyword", False), Parameter("bias", "keyword", True)
@@ -91,10 +90,10 @@ def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
     assert (by_name["D"].parameters, by_name["D"].forward) == (None, None)
 
 
-def test_the_last_definition_is_outlined_and_the_others_counted() -> None:
+def test_the_last_definition_is_outlined() -> None:
     cells = ("class A: pass", "x = 1", "class A:\n    def __init__(self, n): pass", "class A: pass")
     [found] = outline(*cells)
-    assert (found.cell, found.times_defined, found.redefined_in) == (4, 3, (3, 4))
+    assert found.cell == 4
     assert found.parameters is None
 
 
@@ -106,7 +105,7 @@ def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
         "class C:\n    def method(self): pass\n    z = 1",
         "if __name__ == '__main__':\n    class Hidden: pass",
     )
-    assert [(d.name, d.times_defined) for d in found] == [(n, 1) for n in ("f", "A", "outer", "C")]
+    assert [d.name for d in found] == ["f", "A", "outer", "C"]
 
 
 def test_static_methods_have_no_self() -> None:
