@@ -8,7 +8,7 @@ the batch axis.
 import functools
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from headcheck.grader.batch.message import (
 )
 from headcheck.grader.batch.recording import RecordedQuery, record_queries
 from headcheck.grader.batch.transcript import write_transcripts
+from headcheck.grader.grouped import group_by
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
 from headcheck.grader.sandbox.operations import (
     COMPUTE_VJP,
@@ -96,7 +97,7 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
     numbered = list(enumerate(recording.queries))
     parts = [
         _plan_object(contract, queries)
-        for queries in _group_by(numbered, functools.partial(_compute_object_key, contract))
+        for queries in _group_queries(numbered, functools.partial(_compute_object_key, contract))
     ]
     keys = tuple(
         QueryKey(q.id, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
@@ -111,12 +112,10 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
 NumberedQuery = tuple[int, RecordedQuery]
 
 
-def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
-    """Group by a key, in the order of first appearance."""
-    groups: dict[Any, list[NumberedQuery]] = {}
-    for number, query in numbered:
-        groups.setdefault(key(query), []).append((number, query))
-    return list(groups.values())
+def _group_queries(
+    numbered: Sequence[NumberedQuery], get_key: Callable[[RecordedQuery], Hashable]
+) -> Iterable[list[NumberedQuery]]:
+    return group_by(numbered, lambda each: get_key(each[1])).values()
 
 
 def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[object, ...]:
@@ -127,7 +126,7 @@ def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[objec
     return arguments, *sizes, case.dtype, case.device
 
 
-def _compute_stack_key(query: RecordedQuery) -> object:
+def _compute_stack_key(query: RecordedQuery) -> Hashable:
     """Return a key; queries with equal keys share a batch."""
     mask = query.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
@@ -166,10 +165,11 @@ def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPla
     case = queries[0][1].case
     adapter = construct(ChannelSubject(recorder), contract, case, seed=case.seed)
     calls: list[list[NumberedQuery]] = []
-    for alike in _group_by(queries, lambda q: hash_parameters(q.parameters)):
+    can_stack = contract.has(Capability.BATCH)
+    for alike in _group_queries(queries, lambda q: hash_parameters(q.parameters)):
         adapter.set(alike[0][1].parameters)
-        can_stack = contract.has(Capability.BATCH)
-        for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:
+        stacked = _group_queries(alike, _compute_stack_key) if can_stack else [[q] for q in alike]
+        for call in stacked:
             recorder.record_call(adapter, [query for _, query in call])
             calls.append(call)
     blocks = [list(_iter_expected(call)) for call in calls]
@@ -251,7 +251,7 @@ def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
 
 
 def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int, int]]:
-    for alike in _group_by(numbered, lambda query: query.id[0]):
+    for alike in _group_queries(numbered, lambda query: query.id[0]):
         for one, other in itertools.pairwise(alike):
             yield one[0], other[0]
 

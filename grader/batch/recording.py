@@ -43,12 +43,7 @@ from headcheck.properties.bounds.oracle import hash_parameters, hash_tensors
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
-from headcheck.properties.harness.case_context import (
-    CaseContext,
-    NamedGradients,
-    Outputs,
-    Query,
-)
+from headcheck.properties.harness.case_context import CaseContext, NamedGradients, Outputs, Query
 from headcheck.properties.property import Property, PropertyGroup
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Note

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
+from headcheck.grader.grouped import group_by
 from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.cases.small_cases import is_large
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import CheckOnCases, Property, Verdict, check_in_order
 from headcheck.properties.terms.case import Case
-from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.terms.peculiarity import select_plainest
 from headcheck.properties.violations.violation import Status
 
@@ -58,10 +58,8 @@ def take_groups_in_turn(properties: Iterable[Property]) -> list[Property]:
 
     Properties about peculiarities come first, since they decide on which cases others are asked.
     """
-    known, groups = dict.fromkeys(properties), dict[PropertyGroup, list[Property]]()
-    for prop in known:
-        groups.setdefault(prop.group, []).append(prop)
-    rows = itertools.zip_longest(*groups.values())
+    known = dict.fromkeys(properties)
+    rows = itertools.zip_longest(*group_by(known, lambda prop: prop.group).values())
     in_turn = (prop for row in rows for prop in row if prop is not None)
     order = dict[Property, None]()
     for prop in (*(each for each in known if each.about is not None), *in_turn):

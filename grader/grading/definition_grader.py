@@ -32,23 +32,14 @@ from headcheck.grader.grading.recording import (
     select_certain_notes,
     summarise_status,
 )
-from headcheck.grader.grading.refusals import (
-    excuse_precision,
-    leave_out_refused,
-    list_refusals,
-)
+from headcheck.grader.grading.refusals import excuse_precision, leave_out_refused, list_refusals
 from headcheck.grader.grading.repair import find_repair, find_stop, undoes_slip
 from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.ungraded import explain_load_error, record_ungraded
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.points import add_up, charge_repair
-from headcheck.grader.report.records import (
-    REPAIRED,
-    DiagnosisRecord,
-    ErrorRecord,
-    SubmissionRecord,
-)
+from headcheck.grader.report.records import REPAIRED, DiagnosisRecord, ErrorRecord, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject

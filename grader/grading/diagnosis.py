@@ -15,7 +15,7 @@ from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import CodeMatcher, Mistake
 from headcheck.properties.mistakes.diagnosis import OF_DROPOUT, RECOGNISERS, diagnose
-from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.group import PropertyGroup
@@ -47,7 +47,9 @@ def diagnose_failures(
     statuses = {verdict.status for verdict in verdicts}
     if statuses <= {Status.PASSED, Status.NOT_ASKED} or statuses.intersection(UNDIAGNOSABLE):
         return ()
-    if harness.contract.entry is Entry.BUILDER and _has_other_shapes(verdicts):
+    forms = [v.violation for v in verdicts if v.property in FORM and v.violation is not None]
+    has_other_shapes = any(each.kind is ViolationKind.SHAPE for each in forms)
+    if harness.contract.entry is Entry.BUILDER and has_other_shapes:
         return ()  # what the given class was built with is wrong, and not what it computes
     try:
         if session.revive():
@@ -57,11 +59,6 @@ def diagnose_failures(
         return diagnose(harness, device, OF_DROPOUT if only_dropout else RECOGNISERS)
     except SubmissionFailed:
         return ()
-
-
-def _has_other_shapes(verdicts: Sequence[Verdict]) -> bool:
-    found = [v.violation for v in verdicts if v.property in FORM and v.violation is not None]
-    return any(violation.kind is ViolationKind.SHAPE for violation in found)
 
 
 def find_place(
@@ -75,23 +72,20 @@ def find_place(
     They are wrong if a check of them fails, or a mistake in them is known.
     """
     statuses = {verdict.status for verdict in verdicts}
-    failing = [v.case for v in verdicts if v.property.group in VALUE_GROUPS and _has_case(v)]
+    of_values = (v for v in verdicts if v.property.group in VALUE_GROUPS)
+    failing = [v.case for v in of_values if v.violation is not None and v.case is not None]
     is_wrong = failing or any(each.mistake.variants for each in mistakes)
     if not is_wrong or statuses.intersection(UNDIAGNOSABLE):
         return None
     try:
         if session.revive():
             harness.forget()
-        located = locate(harness, [case for case in failing if case is not None])
+        located = locate(harness, failing)
         if session.revive():  # a call that is traced may end the process
             harness.forget()
     except SubmissionFailed:
         return None
     return None if located is None else tell_place(located)
-
-
-def _has_case(verdict: Verdict) -> bool:
-    return verdict.violation is not None and verdict.case is not None
 
 
 def record_diagnoses(
@@ -148,6 +142,7 @@ def record_diagnosis(
     mistake = chosen or diagnosed.mistake
     pattern = find_code_pattern(mistake, patterns)
     where = "" if diagnosed.output is None else f"In the {RESULTS[diagnosed.output]} result: "
+    example = None if others else work_example(contract, mistake, diagnosed.ways)
     return DiagnosisRecord(
         name=mistake.name,
         sentence=where + " Or: ".join(each.describe(contract) for each in (mistake, *others)),
@@ -155,15 +150,8 @@ def record_diagnosis(
         line=parse_position(pattern.line) if pattern else None,
         cases_matched=diagnosed.cases_matched,
         cases_tried=diagnosed.cases_tried,
-        example=None if others else _record_example(contract, mistake, diagnosed.ways),
+        example=None if example is None else ExampleRecord(**asdict(example)),
     )
-
-
-def _record_example(
-    contract: Contract, mistake: Mistake, ways: Sequence[Pipelines]
-) -> ExampleRecord | None:
-    example = work_example(contract, mistake, ways)
-    return None if example is None else ExampleRecord(**asdict(example))
 
 
 def choose_by_code(diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern]) -> Mistake | None:

@@ -70,7 +70,8 @@ def attach_evidence(
     A submission that exhausted its time or memory is not called again. Nothing can be shown for a
     module whose weights differ from those that it was given.
     """
-    if any(verdict.status in UNDIAGNOSABLE or _lacks_weights(verdict) for verdict in verdicts):
+    lacking = any(v.property is every_weight_arrives and v.violation is not None for v in verdicts)
+    if lacking or any(v.status in UNDIAGNOSABLE for v in verdicts):
         return list(records)
     with harness.suppress_notes(), torch.no_grad():
         evidence = _collect_evidence(verdicts, harness, diagnosed)
@@ -78,10 +79,6 @@ def attach_evidence(
         replace(record, evidence=evidence[i]) if i in evidence else record
         for i, record in enumerate(records)
     ]
-
-
-def _lacks_weights(verdict: Verdict) -> bool:
-    return verdict.property is every_weight_arrives and verdict.violation is not None
 
 
 def _collect_evidence(
@@ -162,8 +159,7 @@ def measure_weights(context: LiveContext, pipeline: Pipeline | None = None) -> W
     that result from the diagnosed mistake or, without a diagnosis, weights recovered from outputs.
     Raises SubmissionFailed, Violation.
     """
-    returned = _compare_returned_weights(context)
-    if returned is not None:
+    if (returned := _compare_returned_weights(context)) is not None:
         return returned
     if pipeline is None:
         return _compare_recovered_weights(context)

@@ -131,15 +131,12 @@ class _Stages:
 
     def place(self, found: Explanation) -> Explanation:
         given = self.live.session, self.live.harness, found.verdicts, found.mistakes
-        place = diagnosis.find_place(*given)
-        return replace(found, place=place)
+        return replace(found, place=diagnosis.find_place(*given))
 
     def describe(self, found: Explanation) -> Explanation:
         named = found.explained.list_named(found.mistakes)
-        contract = self.live.harness.contract
-        given = self.live.session, named, contract, found.place
-        recorded = diagnosis.record_diagnoses(*given)
-        return replace(found, diagnosis=tuple(recorded))
+        given = self.live.session, named, self.live.harness.contract, found.place
+        return replace(found, diagnosis=tuple(diagnosis.record_diagnoses(*given)))
 
     def attach_evidence(self, found: Explanation) -> Explanation:
         besides = found.explained.structural and not found.mistakes

@@ -115,15 +115,9 @@ def grade_file_or_raise(
         records = grade_inferred(session, submission, settings, inferred, emit)
         beside = note_siblings(siblings)
         records = [replace(record, notes=(*record.notes, *beside)) for record in records]
-        if judged is not None and not _was_killed(session):
+        if judged is not None and not session.count_killed():
             judged.keep(key, records)
     return records
-
-
-def _was_killed(session: Session) -> bool:
-    """Return whether a process of this submission was killed from outside headcheck."""
-    child = session.child
-    return session.killed_children > 0 or (child is not None and child.killed_by_others)
 
 
 def infer_targets(session: Session, submission: Submission, settings: Settings) -> Inferred:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_file
 from headcheck.exercises.exercise import BadContract
+from headcheck.grader import UserError
 from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.reading.layer_code import LayerCode
 from headcheck.grader.report.records import ErrorRecord
@@ -25,7 +26,7 @@ OPEN = "attention"
 """the slug of a class that belongs to no exercise"""
 
 
-class TargetNotFound(Exception):
+class TargetNotFound(UserError):
     """No definition answers any exercise, or the requested one; the message says what was found."""
 
 
@@ -80,7 +81,7 @@ def infer_all(
     if exercise is not None:
         return Inferred(tuple(targets), problem=problem, signatures=known)
     classes = list_candidates(found, targets, name)
-    functions = list_functions(found, targets, name)
+    functions = _list_signatures([d for d in found if not d.is_class], targets, name)
     return Inferred(tuple(targets), tuple(classes), tuple(functions), problem, known)
 
 
@@ -88,16 +89,7 @@ def list_candidates(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
     """Return the classes that answer no exercise by their names but may be attention."""
-    modules = [d for d in found if d.could_be_module]
-    return _list_signatures(modules, targets, name)
-
-
-def list_functions(
-    found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
-) -> list[Signature]:
-    """Return the functions that answer no exercise by their names but may be attention."""
-    functions = [d for d in found if not d.is_class]
-    return _list_signatures(functions, targets, name)
+    return _list_signatures([d for d in found if d.could_be_module], targets, name)
 
 
 def _list_signatures(
@@ -124,16 +116,13 @@ def choose_targets(
     if name is not None:
         found = [d for d in found if d.name == name]
     if exercise is not None:
-        return [
-            _make_target(exercise, _choose_definition(found, exercise, chosen=name is not None))
-        ]
+        chosen = _choose_definition(found, exercise, chosen=name is not None)
+        return [_make_target(exercise, chosen)]
     answers = {d.name: (best, d) for d in found if (best := _match_exercise(d)) is not None}
     if not answers:
         raise TargetNotFound(_describe_no_match(found))
     # Another name for a definition that is graded already adds nothing.
-    return [
-        _make_target(*answer) for answer in answers.values() if answer[1].alias_of not in answers
-    ]
+    return [_make_target(*each) for each in answers.values() if each[1].alias_of not in answers]
 
 
 def _make_target(exercise: Exercise, defined: DefinitionSignature) -> Target:

@@ -68,7 +68,9 @@ class LiveChecker:
             if not _is_too_slow(verdict) or not self._is_slow_on_less(prop, verdict):
                 if used > SLOW_FRACTION * self.session.limits.total_s:
                     self._ask_less(max(left, key=estimate_work))
-                return replace(verdict, cases_tried=tried + _count_done(verdict))
+                # For one there was no time, if it began.
+                began = verdict.status is Status.NOT_ASKED and verdict.case is not None
+                return replace(verdict, cases_tried=tried + verdict.cases_tried - began)
             done = verdict.cases_tried - 1
             tried, left = tried + done, self._fit_to_speed(prop, left[done:])
         return Verdict(prop, Status.NOT_ASKED, tried, failure=TOO_LARGE)
@@ -196,12 +198,6 @@ class LiveChecker:
         """End the process, and with it everything that the submission has stored in memory."""
         self.session.close()
         self.harness.forget()
-
-
-def _count_done(verdict: Verdict) -> int:
-    """Return how many cases were tried, without one for which there was no time."""
-    began = verdict.status is Status.NOT_ASKED and verdict.case is not None
-    return verdict.cases_tried - began
 
 
 def _is_too_slow(verdict: Verdict) -> bool:

@@ -57,10 +57,7 @@ def guess_exercises(found: Sequence[Submission], settings: Settings) -> Iterator
     waiting = {exercise.contract.name: exercise for exercise in reversed(ALL)}
     for file in islice(found, SAMPLED_SUBMISSIONS):
         with suppress(UnreadableSubmission):
-            names = set(_find_defined_names(submission.read_submission(file, limit)))
+            data = submission.read_submission(file, limit)
+            defined = re.findall(rb"\b(?:class|def)\s+(\w{1,80})\b", data)
+            names = {name.decode() for name in defined}
             yield from [waiting.pop(name) for name in sorted(names & waiting.keys())]
-
-
-def _find_defined_names(data: bytes) -> Iterator[str]:
-    for name in re.findall(rb"\b(?:class|def)\s+(\w{1,80})\b", data):
-        yield name.decode()

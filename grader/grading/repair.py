@@ -25,12 +25,7 @@ from headcheck.grader.reading.edits import Edit
 from headcheck.grader.report.points import Points, award_points
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.property import Verdict
-from headcheck.properties.violations.violation import (
-    NOT_FAILED,
-    Reason,
-    Status,
-    SubmissionFailed,
-)
+from headcheck.properties.violations.violation import NOT_FAILED, Reason, Status, SubmissionFailed
 
 
 def find_stop(judged: Judgement, points: Points | None) -> SubmissionFailed | None:
@@ -42,7 +37,8 @@ def find_stop(judged: Judgement, points: Points | None) -> SubmissionFailed | No
         return judged.failure if _is_slip(judged.failure) else None
     if any(award_points(target.exercise, judged.verdicts, points)):
         return None
-    if any(_returns_nothing(verdict) for verdict in judged.verdicts):
+    violations = (v.violation for v in judged.verdicts if v.violation is not None)
+    if any(violation.reason is Reason.NOTHING_RETURNED for violation in violations):
         return SubmissionFailed(Status.CRASHED, "it returns nothing")
     if summarise_status(judged.verdicts) is not Status.CRASHED:
         return None
@@ -54,11 +50,6 @@ def find_stop(judged: Judgement, points: Points | None) -> SubmissionFailed | No
 def _is_slip(failure: SubmissionFailed) -> bool:
     """Whether code was stopped by an error, and did not end its process or run for too long."""
     return failure.status is Status.CRASHED and failure.raised
-
-
-def _returns_nothing(verdict: Verdict) -> bool:
-    violation = verdict.violation
-    return violation is not None and violation.reason is Reason.NOTHING_RETURNED
 
 
 def find_repair(session: Session, name: str, stop: SubmissionFailed) -> Edit | None:

@@ -125,7 +125,8 @@ def search(
             if prop not in left:
                 continue  # it rests on one that has just failed
             verdict = check(prop, fitted)
-            if stopped := _find_reason_to_stop(verdict):
+            used_up = isinstance(verdict.failure, BudgetExhausted)
+            if stopped := USED_UP if used_up else STATUS_MESSAGES.get(verdict.status, ""):
                 return SearchResult(tried, found, stopped)
             if verdict.status not in NOT_FAILED:
                 found[prop] = verdict
@@ -169,18 +170,15 @@ def list_checks(
     Usually this version is the unchanged case, so that the properties share modules and answers.
     Only plain cases, and cases that give a history, are transformed.
     """
+    gives_history = number % HISTORY_EVERY == HISTORY_EVERY - 1
     for place, prop in enumerate(properties):
-        is_history = _is_history(prop, number)
+        is_history = gives_history and prop is no_order_of_events_matters
         if not (is_plain(number) or is_history or _is_due(prop, place, number, case)):
             continue
         for fitted in transform_cases(contract, prop.transform, [case]):
             is_meant = {case.dtype, fitted.dtype} & set(prop.dtypes)
             if is_history or (is_meant and (fitted == case or is_plain(number))):
                 yield prop, fitted
-
-
-def _is_history(prop: Property, number: int) -> bool:
-    return prop is no_order_of_events_matters and number % HISTORY_EVERY == HISTORY_EVERY - 1
 
 
 def _is_due(prop: Property, place: int, number: int, case: Case) -> bool:
@@ -199,13 +197,6 @@ def remove_dependents(properties: Sequence[Property], broken: Property) -> tuple
     while more := {p for p in properties if p not in gone and gone.intersection(p.requires)}:
         gone |= more
     return tuple(p for p in properties if p not in gone)
-
-
-def _find_reason_to_stop(verdict: Verdict) -> str:
-    """Return why the search must stop after a verdict; empty if it can continue."""
-    if isinstance(verdict.failure, BudgetExhausted):
-        return USED_UP
-    return STATUS_MESSAGES.get(verdict.status, "")
 
 
 def reduce_case(smaller: CounterexampleSearch, case: Case) -> Case:

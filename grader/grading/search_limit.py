@@ -6,11 +6,13 @@ Imports nothing heavy.
 import re
 from dataclasses import dataclass
 
+from headcheck.grader import UserError
+
 MAX_CASES = 1_000_000
 MAX_SECONDS = 24 * 3600
 
 
-class BadSearch(Exception):
+class BadSearch(UserError):
     """The text is not a valid search limit; the message says which texts are valid."""
 
 

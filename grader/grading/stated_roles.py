@@ -4,13 +4,14 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headcheck.grader import UserError
 from headcheck.properties.binding.describe import QUANTITY_WORDS
 from headcheck.properties.signatures.signature import Signature, SignatureParameter
 
 TRUTH = {"yes": True, "no": False}
 
 
-class BadBinding(Exception):
+class BadBinding(UserError):
     """A statement cannot be parsed; the message says why, and what to write instead."""
 
 

@@ -4,10 +4,7 @@ import re
 from dataclasses import replace
 
 from headcheck.properties.binding.binding import Binding
-from headcheck.properties.binding.calls import (
-    list_mask_names,
-    list_masks_of_others,
-)
+from headcheck.properties.binding.calls import list_mask_names, list_masks_of_others
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import Polarity

@@ -1,17 +1,23 @@
 """Bound a mistake: the lines between what is right and the first stage that is missing."""
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
+import torch
+from torch import Tensor
+
 from headcheck.grader.grading.places.lines import Bound
-from headcheck.grader.grading.places.masks import list_suspects
 from headcheck.grader.grading.places.matching import UNIT, Pattern, make_pattern
 from headcheck.grader.grading.places.stages import ROLES, Kind, find_last
 from headcheck.grader.grading.places.unused import Unused
+from headcheck.grader.grading.tracing.graph import Flow
 from headcheck.grader.grading.tracing.operations import Action
 from headcheck.grader.grading.tracing.positions import Position, list_between
 
 SHARED = "Several weights, which should differ, are one and the same."
 LACKING = "A weight that the statement asks for is missing."
+HIDDEN = -1e4
+"""scores below this are hidden"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +75,7 @@ class Bounder(Unused):
         if alone and self.stages[key].kind in (Kind.STEP, Kind.SUM):
             between |= edge
         if (hidden := self.stages[key].hidden) is not None:
-            between = list_suspects(self.flow, step, hidden, between)
+            between = _list_suspects(self.flow, step, hidden, between)
         lines = self.add_fed(between) | self.list_feeding_pieces(edge)
         right = frozenset().union(*(given[k] for k in last))
         lines |= self.list_thrown_away(between | right, self.stages[missing].numel)
@@ -264,3 +270,26 @@ class Bounder(Unused):
         ends = self.flow.list_returns(self.flow.list_all_around(stops))
         lines = {*self.flow.list_positions([self.wrong]), *ends}
         return Bound("", None, lines, at, (last,))
+
+
+def _list_suspects(flow: Flow, step: int, hidden: Tensor, between: Set[int]) -> set[int]:
+    """Return the steps that may be wrong, of those between right scores and a step that hides.
+
+    If the mask is right, what makes it is not wrong; if it is not, and not only inverted, then what
+    hides by it is right.
+    """
+    sources, filled = flow.steps[step].sources, flow.values.get(step)
+    mask = flow.values.get(sources[1]) if len(sources) > 1 else None
+    fills = flow.does[step] is Action.FILL and flow.numels[step] == hidden.numel()
+    if not fills or mask is None:
+        return set(between)
+    try:
+        shown = (mask.values.reshape(mask.shape) != 0).expand(hidden.shape)
+    except RuntimeError:  # its axes are in another order
+        return set(between)
+    if torch.equal(shown, hidden):
+        return set(between) - flow.walk_back([mask.number])
+    if torch.equal(shown, ~hidden) or filled is None:
+        return set(between)
+    hides = torch.equal((filled.values < HIDDEN).reshape(shown.shape), shown)
+    return set(between) - {step} if hides else set(between)

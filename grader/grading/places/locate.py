@@ -15,7 +15,6 @@ from headcheck.grader.grading.places.bounds import Bounder
 from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.matching import EXACT, LEAST
 from headcheck.grader.grading.places.stages import (
-    OracleStage,
     Stages,
     list_continued_stages,
     list_stages,
@@ -23,7 +22,7 @@ from headcheck.grader.grading.places.stages import (
 from headcheck.grader.grading.tracing.calls import ERRORS, trace_call
 from headcheck.grader.grading.tracing.graph import BadTrace, Flow
 from headcheck.properties.cases.case_tensors import make_other_tokens
-from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
+from headcheck.properties.contracts.contract import Capability, Entry, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.evaluation import get_correct_pipeline, make_attention_inputs
 from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
@@ -82,7 +81,9 @@ def locate(harness: Harness, failing: Sequence[Case]) -> Located | None:
                 if traced.state.inputs.block:
                     return None  # the stages are never there as a whole
                 stages = {} if traced.wrong is None else list_stages(traced.state)
-                if traced.wrong is not None and all(map(_is_told_apart, stages.values())):
+                # Of a few numbers, others may be equal to them by chance.
+                told_apart = all(each.optional or each.numel >= LEAST for each in stages.values())
+                if traced.wrong is not None and told_apart:
                     return _bound(context, traced, traced.wrong, stages)
         return _locate_continued(harness)
 
@@ -103,18 +104,14 @@ def _locate_continued(harness: Harness) -> Located | None:
     return None
 
 
-def _is_told_apart(stage: OracleStage) -> bool:
-    """Whether a stage has so many numbers that others are not equal to it by chance."""
-    return stage.optional or stage.numel >= LEAST
-
-
 def _bound(context: LiveContext, traced: Traced, wrong: int, stages: Stages) -> Located:
     contract = context.contract
     exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
     paths = frozenset(path for path, _ in contract.to_stored(context.parameters, context.case))
-    weights = _list_paths(contract, stages)
+    alone = {m.holds[0]: m.path for m in contract.mappings if len(m.holds) == 1}
+    weights = {key: alone[each.weight] for key, each in stages.items() if each.weight in alone}
     given = traced.flow, stages, step, target, exact, weights, paths, traced.lacking
     bound = Bounder(*given).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
@@ -129,12 +126,6 @@ def _find_target(result: str, stages: Stages) -> str:
     if result in ("weights", "matrix"):
         return "weights"
     return [key for key in stages if key != "logsumexp"][-1]
-
-
-def _list_paths(contract: Contract, stages: Stages) -> dict[str, str]:
-    """Return the paths of the weights that hold a single one, by the stages that they give."""
-    alone = {m.holds[0]: m.path for m in contract.mappings if len(m.holds) == 1}
-    return {key: alone[each.weight] for key, each in stages.items() if each.weight in alone}
 
 
 def _iter_contexts(

@@ -55,11 +55,8 @@ class Pattern:
         """Permutations of the axes that are longer than 1, each with the shape that it gives."""
         long = [i for i, n in enumerate(self.values.shape) if n > 1]
         short = [i for i, n in enumerate(self.values.shape) if n <= 1]
-        found = []
-        for order in permutations(long):
-            whole = (*short, *order)
-            found.append((whole, tuple(self.values.shape[i] for i in whole)))
-        return found
+        orders = ((*short, *order) for order in permutations(long))
+        return [(order, tuple(self.values.shape[i] for i in order)) for order in orders]
 
     def is_upright(self, order: Sequence[int]) -> bool:
         """Whether queries come before keys in an order of axes."""
@@ -90,8 +87,10 @@ class Pattern:
     ) -> float | None:
         """Return the factor by which values are these; None if they are others."""
         if hidden is not None:
+            # Hidden scores get no weight, wherever a query sees something.
             rows = got.reshape(hidden.shape)
-            if not _is_far_below(rows, hidden, keys):
+            best = rows.masked_fill(hidden, -math.inf).amax(keys, keepdim=True)
+            if not bool(((rows <= best - FAR_BELOW) | ~hidden | (best == -math.inf)).all()):
                 return None
             shown = ~hidden.reshape(-1)
             got, wanted = got[shown], wanted[shown]
@@ -102,13 +101,6 @@ class Pattern:
                 return None
         off = (got - factor * wanted).abs().max()
         return factor if float(off) <= self.exact * self.size * abs(factor) else None
-
-
-def _is_far_below(scores: Tensor, hidden: Tensor, keys: int) -> bool:
-    """Whether hidden scores are so low that they get no weight, wherever a query sees something."""
-    best = scores.masked_fill(hidden, -math.inf).amax(keys, keepdim=True)
-    low = (scores <= best - FAR_BELOW) | ~hidden | (best == -math.inf)
-    return bool(low.all())
 
 
 def fits(shape: Sequence[int], other: Sequence[int]) -> bool:
