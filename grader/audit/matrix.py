@@ -13,7 +13,7 @@ import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -58,10 +58,6 @@ class AnswerResult:
     """the properties that hold on the fixed cases but fail on generated cases"""
     generated: int = 0
     """how many generated cases the search tried"""
-
-    def earns_nothing(self, exercise: Exercise) -> bool:
-        """Return whether the answer gets no points because it breaks the prerequisite."""
-        return exercise.prerequisite.name in (*self.broken, *self.not_tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +179,7 @@ def initialise_process() -> None:
 
 
 def check_answer(
-    answer: Answer,
-    exercise: Exercise,
-    seed: int = PUBLIC_SEED,
-    limit: SearchLimit | None = None,
+    answer: Answer, exercise: Exercise, seed: int = PUBLIC_SEED, limit: SearchLimit | None = None
 ) -> AnswerResult:
     """Check one answer to an exercise in this process, on the cases for a seed."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
@@ -226,7 +219,8 @@ def _search(
     limit: SearchLimit,
 ) -> SearchResult:
     slow = 0
-    harness, finish_case = _make_searched(answer, exercise)
+    channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
+    harness = Harness(ChannelSubject(channel), exercise.contract)
 
     def check(prop: Property, case: Case) -> Verdict:
         nonlocal slow
@@ -236,40 +230,11 @@ def _search(
         # Nothing limits a call here; in a sandbox it would have ended the search.
         return verdict if slow < MAX_SLOW_CHECKS else Verdict(prop, Status.TIMED_OUT)
 
-    return search(exercise, verdicts, check, finish_case, limit, seed=seed)
-
-
-def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callable[[], None]]:
-    """Return a harness for a search, and a callback for the end of each case."""
-    channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
-    harness = Harness(ChannelSubject(channel), exercise.contract)
-
     def finish_case() -> None:
         harness.forget()
         channel.drop_all()
 
-    return harness, finish_case
-
-
-def count_search(
-    answer: Answer, exercise: Exercise, seed: int, cases: int
-) -> tuple[tuple[str, ...], int, int]:
-    """Search with all checks on this many cases generated from a seed.
-
-    Returns the names of broken properties, the number of cases, and the number of checks.
-    """
-    gc.collect()
-    checks = 0
-    harness, finish_case = _make_searched(answer, exercise)
-
-    def check(prop: Property, case: Case) -> Verdict:
-        nonlocal checks
-        checks += 1
-        return find_first_failure(prop, harness, [case])
-
-    held = [Verdict(prop, Status.PASSED) for prop in exercise.properties]
-    found = search(exercise, held, check, finish_case, SearchLimit(cases=cases), seed=seed)
-    return tuple(prop.name for prop in found.found), found.cases, checks
+    return search(exercise, verdicts, check, finish_case, limit, seed=seed)
 
 
 def load_namespace(answer: Answer) -> dict[str, Any]:

@@ -200,25 +200,18 @@ def _mutate_constant(node: ast.Constant) -> Mutations:
         yield from (_replace(node, ast.Constant(other)) for other in ("inf", "0", "-1"))
 
 
-def _mutate_sign(node: ast.UnaryOp) -> Mutations:
-    yield _replace(node, node.operand)
-
-
 def _mutate_call(node: ast.Call) -> Mutations:
     if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
         yield _replace(node, node.func.value)
     elif node.args:
         yield _replace(node, node.args[0])
-    if len(node.args) >= 2 and not _is_symmetric(node):
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if len(node.args) >= 2 and method not in ("transpose", "swapaxes"):  # these are symmetric
         first, second, *rest = node.args
         yield _replace(node, ast.Call(node.func, [second, first, *rest], node.keywords))
     for left_out in node.keywords:
         kept = [keyword for keyword in node.keywords if keyword is not left_out]
         yield _replace(node, ast.Call(node.func, node.args, kept))
-
-
-def _is_symmetric(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and node.func.attr in ("transpose", "swapaxes")
 
 
 def _is_module(node: ast.expr) -> bool:
@@ -258,7 +251,7 @@ MUTATION_OPERATORS: Mapping[type[ast.AST], Callable[..., Mutations]] = {
     ast.Compare: _mutate_comparison,
     ast.BoolOp: _mutate_condition,
     ast.Constant: _mutate_constant,
-    ast.UnaryOp: _mutate_sign,
+    ast.UnaryOp: lambda node: iter([_replace(node, node.operand)]),
     ast.Call: _mutate_call,
     ast.Name: _mutate_name,
     ast.Attribute: _mutate_attribute,

@@ -78,8 +78,7 @@ def write_wrong(folder: Path, kept: Iterable[Judged]) -> None:
     (folder / "wrong").mkdir(parents=True, exist_ok=True)
     names: set[str] = set()
     for each in kept:
-        name = _make_name(each, names)
-        names.add(name)
+        names.add(name := _make_name(each, names))
         change = each.answer.name.replace("\\", "/").replace('"', "'").splitlines()[0]
         tag = "" if each.mistake is None else f" (named: {each.mistake})"
         text = f'"""The change: {change}.{tag}"""\n\n{each.answer.source}\n'

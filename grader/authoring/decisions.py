@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headcheck.exercises.contract_file import USUAL_CALLS
+from headcheck.grader import UserError
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
 from headcheck.properties.contracts.implied_capabilities import complete_capabilities
 from headcheck.properties.terms.call_form import USUAL
@@ -11,11 +12,11 @@ from headcheck.properties.terms.call_form import USUAL
 C = Capability
 
 
-class CannotAuthor(Exception):
+class CannotAuthor(UserError):
     """No exercise can be made from a file; the message, one line, says why and what to do."""
 
 
-class BadDecision(ValueError):
+class BadDecision(UserError, ValueError):
     """The decision does not fit the solution; the message says why, and what to do."""
 
 
@@ -31,10 +32,7 @@ class Question:
 
 
 CAUSAL = {True: "later tokens are hidden", False: "every token sees every other"}
-DROPOUT = {
-    True: "its dropout on the weights is judged",
-    False: "its dropout is not judged",
-}
+DROPOUT = {True: "its dropout on the weights is judged", False: "its dropout is not judged"}
 UNIFORM = {
     True: "the weights must start from torch.rand",
     False: "the weights may start from any numbers",

@@ -46,17 +46,11 @@ ROLES = {
     "mask": "who may attend to whom",
 }
 PACKINGS = {
-    Packing.ROWS: "",
     Packing.HEADS: "for each head its part of every projection, one head after the other",
     Packing.INTERLEAVED: "the heads interleaved",
     Packing.STACKED: "one matrix for each head",
     Packing.BETWEEN: "with an axis for heads in the middle",
     Packing.HEADWISE: "one row for each head",
-    Packing.PAIRED: "",
-    Packing.ONE_PAIRED: "",
-    Packing.BROADCAST: "",
-    Packing.COLUMN: "",
-    Packing.ONE_COLUMN: "",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
 }
@@ -98,17 +92,15 @@ def draft_hints(contract: Contract, signature: Signature) -> str:
         "of one head. Over which axis must the softmax run, so that its weights sum to one?",
     ]
     if contract.has(C.HEADS):
-        text = (
+        hints.append(
             "Cut only the last axis into heads, then exchange axes so that the heads stand like a "
             "batch. Undo both, in the opposite order, before you return."
         )
-        hints.append(text)
     if contract.has(C.CAUSAL):
-        text = (
+        hints.append(
             "Hide later tokens before the softmax: what must a score be to get a weight of exactly "
             "zero? Take from the mask only as much as the sequence at hand needs."
         )
-        hints.append(text)
     name = _find_name("mask", contract, signature)
     if contract.has(C.MASK) or contract.has(C.PADDING):
         text = f"Print `{name}` and the scores for three tokens: do their axes mean the same?"
@@ -260,7 +252,7 @@ def _describe(mapping: ParameterMapping) -> str:
     kind = "bias of " if _is_vector(mapping) else ""
     held = [WEIGHTS[name.replace("b_", "W_")].words for name in mapping.holds]
     text = kind + ", then ".join(held)
-    packing = "" if WEIGHTS[mapping.holds[0]].is_per_head else PACKINGS[mapping.packing]
+    packing = "" if WEIGHTS[mapping.holds[0]].is_per_head else PACKINGS.get(mapping.packing, "")
     return f"{text}: {packing}" if packing and len(held) + mapping.is_output else text
 
 

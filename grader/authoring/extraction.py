@@ -6,7 +6,7 @@ the class, and the classes and functions that the class needs.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from headcheck.exercises.starter import BEGIN, END
 from headcheck.grader.reading.cells import SubmissionSource
@@ -72,21 +72,15 @@ def _is_data(node: ast.ClassDef) -> bool:
 
 def _stands_apart(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the body of a function begins on a new line after its header."""
-    return node.body[0].lineno > (node.returns or node).lineno and _get_last(node.args) < (
-        node.body[0].lineno
-    )
-
-
-def _get_last(arguments: ast.arguments) -> int:
-    """Return the last line of a signature."""
-    parts = (each for each in ast.walk(arguments) if isinstance(each, ast.expr | ast.arg))
-    return max((each.end_lineno or 0 for each in parts), default=0)
+    parts = (each for each in ast.walk(node.args) if isinstance(each, ast.expr | ast.arg))
+    last = max((each.end_lineno or 0 for each in parts), default=0)
+    return node.body[0].lineno > max(last, (node.returns or node).lineno)
 
 
 def _mark_class(text: str, node: ast.ClassDef) -> str:
     lines = text.splitlines()
     hidden = [region for region in map(_find_region, node.body) if region is not None]
-    for (first, last), indent in reversed(list(_merge(hidden, lines))):
+    for first, last, indent in reversed(_merge(hidden, lines)):
         lines[last:last] = [f"{' ' * indent}{END}"]
         lines[first - 1 : first - 1] = [f"{' ' * indent}{BEGIN}"]
     return "\n".join(lines)
@@ -121,22 +115,16 @@ def _count_given(body: Sequence[ast.stmt]) -> int:
     return min(count, len(body) - 1) if len(body) > 1 else 0
 
 
-def _merge(
-    regions: Sequence[Region], lines: Sequence[str]
-) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield the regions; neighbouring methods, with the comments above them, form one region."""
+def _merge(regions: Sequence[Region], lines: Sequence[str]) -> list[Region]:
+    """Return the regions; neighbouring methods, with the comments above them, form one region."""
     merged: list[Region] = []
     for first, last, indent in regions:
         above = first
-        while above > 1 and _is_comment(lines[above - 2], indent):
+        while above > 1 and lines[above - 2].startswith(f"{' ' * indent}#"):
             above -= 1
         between = lines[merged[-1][1] : above - 1] if merged else ["code"]
         if merged and merged[-1][2] == indent and not any(line.strip() for line in between):
             merged[-1] = (merged[-1][0], last, indent)
         else:
             merged.append((above, last, indent))
-    yield from (((first, last), indent) for first, last, indent in merged)
-
-
-def _is_comment(line: str, indent: int) -> bool:
-    return line.startswith(f"{' ' * indent}#")
+    return merged

@@ -147,16 +147,21 @@ class Judged:
 def judge(answer: Answer, exercise: Exercise) -> Judged:
     """Judge one answer in this process; a right answer is judged only by its results."""
     try:
-        same = _observe(answer, exercise).equals(_observe_solution(exercise))
+        same = observe(load_namespace(answer), exercise).equals(_observe_solution(exercise))
     except ValueError:
         return Judged(answer, DOES_NOT_RUN)
     if not answer.is_wrong:
         return Judged(answer, same=same)
     harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
     caught = _find_broken(exercise, harness)
-    if caught is None:
-        return Judged(answer, same=same or _is_same_by_other_names(answer, exercise, harness))
-    return Judged(answer, caught.name, _name_mistake(answer, exercise), same)
+    if caught is not None:
+        found = diagnose(Harness(make_subject(load_namespace(answer)), exercise.contract))
+        mistake = found[0].mistake.name if len(found) == 1 else None
+        return Judged(answer, caught.name, mistake, same)
+    if not same:  # the results may be the same with the weights named as the harness found them
+        renamed = replace(exercise, contract=harness.contract)
+        same = observe(load_namespace(answer), renamed).equals(_observe_solution(exercise))
+    return Judged(answer, same=same)
 
 
 def _find_broken(exercise: Exercise, harness: Harness) -> Property | None:
@@ -170,23 +175,7 @@ def _find_broken(exercise: Exercise, harness: Harness) -> Property | None:
     return next((verdict.property for verdict in broken), None)
 
 
-def _is_same_by_other_names(answer: Answer, exercise: Exercise, harness: Harness) -> bool:
-    """Whether the results are the same with the weights named as the harness found them."""
-    found = replace(exercise, contract=harness.contract)
-    return observe(load_namespace(answer), found).equals(_observe_solution(exercise))
-
-
-def _name_mistake(answer: Answer, exercise: Exercise) -> str | None:
-    """Return the name of the mistake that explains a wrong answer, if there is one."""
-    found = diagnose(Harness(make_subject(load_namespace(answer)), exercise.contract))
-    return found[0].mistake.name if len(found) == 1 else None
-
-
-def _observe(answer: Answer, exercise: Exercise) -> Behaviour:
-    return observe(load_namespace(answer), exercise)
-
-
 @functools.cache
 def _observe_solution(exercise: Exercise) -> Behaviour:
     answer = Answer(exercise.slug, AnswerKind.SOLUTION, "solution", "", exercise.solution)
-    return _observe(answer, exercise)
+    return observe(load_namespace(answer), exercise)

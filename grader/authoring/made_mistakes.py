@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from headcheck.grader.audit.mutants import Mutant, make_mutants
-from headcheck.grader.reading.edits import Edit, replace_node, walk
+from headcheck.grader.reading.edits import replace_node, walk
 
 SOFTMAX = ("softmax", "Softmax", "log_softmax")
 EXCHANGES = ("transpose", "permute", "swapaxes", "movedim")
@@ -19,13 +19,14 @@ Changes = Iterator[tuple[str, ast.expr, ast.expr]]
 
 def make_mistakes(source: str) -> list[Mutant]:
     """Return the mistakes that can be made in a solution, in the order of its source."""
-    return make_mutants(source, _list_edits(ast.parse(source)))
-
-
-def _list_edits(tree: ast.Module) -> Iterator[tuple[str, Edit]]:
-    for make in (_spoil_results, _spoil_softmaxes, _spoil_fills, _spoil_transposes):
-        for description, node, by in make(tree):
-            yield f"{ast.unparse(node)} -> {description}", replace_node(None, node, by)
+    tree = ast.parse(source)
+    kinds = (_spoil_results, _spoil_softmaxes, _spoil_fills, _spoil_transposes)
+    edits = (
+        (f"{ast.unparse(node)} -> {description}", replace_node(None, node, by))
+        for make in kinds
+        for description, node, by in make(tree)
+    )
+    return make_mutants(source, edits)
 
 
 def _spoil_results(tree: ast.Module) -> Changes:
@@ -72,11 +73,8 @@ def _spoil_fills(tree: ast.Module) -> Changes:
     for node, called in _iter_calls(tree, ("masked_fill", "masked_fill_")):
         if len(node.args) == 2:
             for fill in FILLS:
-                yield (
-                    f"filled with {fill:g}",
-                    node,
-                    ast.Call(called, [node.args[0], ast.Constant(fill)], node.keywords),
-                )
+                filled = ast.Call(called, [node.args[0], ast.Constant(fill)], node.keywords)
+                yield f"filled with {fill:g}", node, filled
 
 
 def _spoil_transposes(tree: ast.Module) -> Changes:
@@ -85,11 +83,8 @@ def _spoil_transposes(tree: ast.Module) -> Changes:
         inner = _skip_exchange(called.value)
         if inner is not None:
             name = "reshape" if called.attr == "view" else called.attr
-            yield (
-                "not exchanged first",
-                node,
-                ast.Call(ast.Attribute(inner, name), node.args, node.keywords),
-            )
+            reshaped = ast.Call(ast.Attribute(inner, name), node.args, node.keywords)
+            yield "not exchanged first", node, reshaped
 
 
 def _skip_exchange(value: ast.expr) -> ast.expr | None:

@@ -23,7 +23,6 @@ from headcheck.properties import families
 from headcheck.properties.binding.hypotheses import PROBE
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
-from headcheck.properties.property import Property
 from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
@@ -149,7 +148,9 @@ def accept(
     property is then also waived for students.
     """
     _check_all_used(session, submission, contract, settings)
-    optional = {p.name for p in families.ALL if _may_be_waived(p)}
+    # These are about the solution's style, such as its range of scores or devices.
+    stated = (p for p in families.ALL if Capability.STATED in p.needs)
+    optional = {p.name for p in stated if p.group in WAIVABLE}
     for _ in range(MAX_ROUNDS):
         exercise = replace(recognised.target.exercise, contract=contract)
         target = replace(recognised.target, exercise=exercise)
@@ -189,8 +190,3 @@ def _check_all_used(
             f"{submission.display_path}: `{contract.name}` has weights that take no part in what "
             f"it computes: {listed}; use them, or leave them out"
         )
-
-
-def _may_be_waived(prop: Property) -> bool:
-    """Whether a property is about the solution's style, such as its range of scores or devices."""
-    return Capability.STATED in prop.needs and prop.group in WAIVABLE

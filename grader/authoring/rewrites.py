@@ -60,16 +60,10 @@ def _iter_functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 def _list_locals(function: ast.FunctionDef) -> set[str]:
     parameters = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
-    stored = {
-        node.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    called = {
-        n.func.id
-        for n in ast.walk(function)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-    }
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    calls = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    called = {each.id for each in calls if isinstance(each, ast.Name)}
     return stored - parameters - called - set(dir(builtins))
 
 
@@ -108,16 +102,13 @@ def _rewrite_expressions(
         changed: ast.Module = _Expressions(replace).visit(tree)
         ast.fix_missing_locations(changed)
         if ast.unparse(changed) != before:
-            _add_imports(changed, *imports)
+            body = changed.body
+            future = [n for n in body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+            at = body.index(future[-1]) + 1 if future else 0
+            body[at:at] = [statement for line in imports for statement in ast.parse(line).body]
         return changed
 
     return transform
-
-
-def _add_imports(tree: ast.Module, *lines: str) -> None:
-    future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
-    at = tree.body.index(future[-1]) + 1 if future else 0
-    tree.body[at:at] = [statement for line in lines for statement in ast.parse(line).body]
 
 
 def _call(text: str, *arguments: ast.expr, **keywords: ast.expr) -> ast.Call:
@@ -125,16 +116,12 @@ def _call(text: str, *arguments: ast.expr, **keywords: ast.expr) -> ast.Call:
     return ast.Call(function, list(arguments), [ast.keyword(k, v) for k, v in keywords.items()])
 
 
-def _is_method(node: ast.expr, name: str, arguments: int) -> bool:
-    """Whether a call is to a tensor's method of this name, with this many positional arguments."""
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == name
-        and len(node.args) == arguments
-        and not node.keywords
-        and not _is_module(node.func.value)
-    )
+def _match_method(node: ast.expr, name: str) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+    """Return the tensor and the two arguments of a method's call; None for any other code."""
+    match node:
+        case ast.Call(ast.Attribute(tensor, attr), [one, other], []) if attr == name:
+            return None if _is_module(tensor) else (tensor, one, other)
+    return None
 
 
 def _is_module(node: ast.expr) -> bool:
@@ -178,31 +165,33 @@ def _find_softmax(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     return (given[0], given[1]) if len(given) == 2 and not others else None
 
 
-def _exponentiate(node: ast.expr) -> ast.expr:
-    found = _find_softmax(node)
-    return node if found is None else _call("softmax_by_hand", *found)
+def _rewrite_softmax(
+    write: Callable[[ast.expr, ast.expr], ast.expr], imports: str
+) -> Callable[[ast.Module, str], ast.Module]:
+    """Return a transform that writes a softmax in another way, from its scores and axis."""
+
+    def replace(node: ast.expr) -> ast.expr:
+        found = _find_softmax(node)
+        return node if found is None else write(*found)
+
+    return _rewrite_expressions(replace, imports)
 
 
-def _log_softmax(node: ast.expr) -> ast.expr:
-    found = _find_softmax(node)
-    if found is None:
-        return node
-    return _call("torch_.exp", _call("torch_.log_softmax", found[0], dim=found[1]))
+def _exponentiate(scores: ast.expr, dim: ast.expr) -> ast.expr:
+    return _call("softmax_by_hand", scores, dim)
 
 
-def _layer_softmax(node: ast.expr) -> ast.expr:
-    found = _find_softmax(node)
-    if found is None:
-        return node
-    layer = _call("torch_.nn.Softmax", dim=found[1])
-    return ast.Call(layer, [found[0]], [])
+def _log_softmax(scores: ast.expr, dim: ast.expr) -> ast.expr:
+    return _call("torch_.exp", _call("torch_.log_softmax", scores, dim=dim))
+
+
+def _layer_softmax(scores: ast.expr, dim: ast.expr) -> ast.expr:
+    return ast.Call(_call("torch_.nn.Softmax", dim=dim), [scores], [])
 
 
 def _write_permutation(node: ast.expr) -> ast.expr:
-    if _is_method(node, "transpose", 2):
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        return _call("torch_.swapaxes", node.func.value, *node.args)
-    return node
+    found = _match_method(node, "transpose")
+    return node if found is None else _call("torch_.swapaxes", *found)
 
 
 def _write_reshape(node: ast.expr) -> ast.expr:
@@ -215,11 +204,11 @@ def _write_reshape(node: ast.expr) -> ast.expr:
 
 
 def _write_where(node: ast.expr) -> ast.expr:
-    if _is_method(node, "masked_fill", 2):
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        filled = _call("torch_.full_like", node.func.value, node.args[1])
-        return _call("torch_.where", node.args[0], filled, node.func.value)
-    return node
+    found = _match_method(node, "masked_fill")
+    if found is None:
+        return node
+    tensor, mask, fill = found
+    return _call("torch_.where", mask, _call("torch_.full_like", tensor, fill), tensor)
 
 
 def _write_product(node: ast.expr) -> ast.expr:
@@ -334,13 +323,13 @@ STYLES: Mapping[str, tuple[str, Transform]] = {
     "operator": ("Products are written with @.", _rewrite_expressions(_write_operator)),
     "softmax_by_hand": (
         "The softmax is computed by exponentials, less the largest score.",
-        _rewrite_expressions(_exponentiate, BY_HAND),
+        _rewrite_softmax(_exponentiate, BY_HAND),
     ),
     "log_softmax": (
         "The weights are the exponentials of a log_softmax.",
-        _rewrite_expressions(_log_softmax, TORCH),
+        _rewrite_softmax(_log_softmax, TORCH),
     ),
-    "softmax_layer": ("The softmax is a layer.", _rewrite_expressions(_layer_softmax, TORCH)),
+    "softmax_layer": ("The softmax is a layer.", _rewrite_softmax(_layer_softmax, TORCH)),
     "swapaxes": ("Axes are swapped.", _rewrite_expressions(_write_permutation, TORCH)),
     "reshape": ("Tensors are reshaped, not viewed.", _rewrite_expressions(_write_reshape)),
     "where": ("The mask is put in with torch.where.", _rewrite_expressions(_write_where, TORCH)),

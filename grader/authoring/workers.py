@@ -71,7 +71,9 @@ def judge_all(
                     worker.end()
                     workers[place] = _start(exercise, task)
                 elif worker.ready and worker.number is None and waiting:
-                    _send(worker, waiting.popleft(), answers)
+                    worker.number = waiting.popleft()
+                    worker.timer = ChildTimer.start_now(worker.timer.pid, TIME_LIMIT_S)
+                    worker.line.send(answers[worker.number])
     finally:
         for worker in workers:
             worker.end()
@@ -97,12 +99,6 @@ def _work(line: Connection, exercise: Exercise, task: Task) -> None:
         except EOFError:
             return
         line.send(task(answer, exercise))
-
-
-def _send(worker: _Worker, number: int, answers: Sequence[Answer]) -> None:
-    worker.number = number
-    worker.timer = ChildTimer.start_now(worker.timer.pid, TIME_LIMIT_S)
-    worker.line.send(answers[number])
 
 
 def _receive(worker: _Worker, done: dict[int, Judged]) -> str | None:

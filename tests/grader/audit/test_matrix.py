@@ -56,13 +56,6 @@ def test_property_nothing_violates_is_idle_unless_justified() -> None:
     assert not full.clean
 
 
-def test_failed_prerequisite_earns_nothing() -> None:
-    gate = EXERCISE.prerequisite.name
-    assert judged("wrong", WRONG[0], gate).earns_nothing(EXERCISE)
-    assert judged("wrong", WRONG[0], not_tried=(gate,)).earns_nothing(EXERCISE)
-    assert not ACCEPTED.earns_nothing(EXERCISE)
-
-
 def test_every_answer_is_listed_with_its_summary() -> None:
     found = load_answers(EXERCISE)
     assert found[0].name == "solution"
