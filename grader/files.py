@@ -13,6 +13,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from headcheck.grader import UserError
+
 NO_SPACE_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 ADVICE = {
     errno.ENOSPC: "free some space, or choose another place",
@@ -31,7 +33,7 @@ PROBE_SIZE = 1 << 16
 """how many bytes must fit into a folder for it to count as writable"""
 
 
-class WriteError(Exception):
+class WriteError(UserError):
     """A file could not be written; the message says where, why, and what to do."""
 
 

@@ -9,18 +9,13 @@ import click
 from rich.console import Console
 
 from headcheck.exercises import Exercise
-from headcheck.grader import files, terminal
+from headcheck.grader import UserError, files, terminal
 from headcheck.grader.files import WriteError
 from headcheck.grader.grading import devices, infer, worker_pool
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.worker_pool import (
-    GradedSubmission,
-    Sandbox,
-    Supply,
-    create_sandbox,
-)
+from headcheck.grader.grading.worker_pool import GradedSubmission, Sandbox, Supply, create_sandbox
 from headcheck.grader.reading import submission
 from headcheck.grader.reading.notebook_lines import find_file_line
 from headcheck.grader.reading.submission import SubmissionNotFound, UnreadableSubmission
@@ -70,7 +65,7 @@ MORE = "--verbose"
 """the option that shows the collapsed parts of a report"""
 
 
-class DeviceUnavailable(Exception):
+class DeviceUnavailable(UserError):
     """The device does not exist on this machine; the message says why."""
 
 
@@ -172,7 +167,9 @@ def grade_with_progress(
     for number, (file, records) in enumerate(graded, start=1):
         yield file, records
         if len(found) > 1:  # only now, when whoever got the records has saved them
-            _print_line(f"{number}/{len(found)} {file.display_path}", records)
+            verdicts = ", ".join(dict.fromkeys(format_status(each.status) for each in records))
+            text = f"{number}/{len(found)} {file.display_path}: {verdicts}"
+            click.echo(sanitise_line(text), err=True)
 
 
 def tell_waiting(count: int) -> None:
@@ -189,12 +186,6 @@ def tell_damaged_settings(name: str) -> None:
     """Say on standard error that nothing of a run's earlier settings applies any more."""
     text = "the earlier settings are damaged; the seed, the deadlines and the groups are new"
     click.echo(f"{name}: {text}, as this command says", err=True)
-
-
-def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:
-    """Print the outcome of grading a file to standard error."""
-    verdicts = ", ".join(dict.fromkeys(format_status(record.status) for record in records))
-    click.echo(sanitise_line(f"{what}: {verdicts}"), err=True)
 
 
 def watch_file(

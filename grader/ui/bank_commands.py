@@ -12,7 +12,7 @@ from headcheck.grader import files
 from headcheck.properties.counting import count
 
 if TYPE_CHECKING:
-    from headcheck.exercises.answers import Answer
+    pass
 
 
 @click.group()
@@ -32,7 +32,10 @@ def show(which: str) -> None:
     if slash:
         click.echo(find_answer(exercise, name).source, nl=False)
     else:
-        click.echo(_format_list(load_bank(exercise)), nl=False)
+        answers = load_bank(exercise)
+        width = max(len(answer.name) for answer in answers)
+        for each in answers:
+            click.echo(f"{each.kind:<5}  {each.name:<{width}}  {each.description}")
 
 
 def _split(which: str) -> tuple[str, str, str]:
@@ -44,11 +47,6 @@ def _split(which: str) -> tuple[str, str, str]:
         return parts
     whole = "/" not in which or Path(which).is_dir()
     return (which, "", "") if whole else which.rpartition("/")
-
-
-def _format_list(answers: "tuple[Answer, ...]") -> str:
-    width = max(len(answer.name) for answer in answers)
-    return "".join(f"{a.kind:<5}  {a.name:<{width}}  {a.description}\n" for a in answers)
 
 
 @bank.command()

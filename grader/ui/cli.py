@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from headcheck.grader import fault, files, terminal
+from headcheck.grader import UserError, fault, files, terminal
 from headcheck.grader.ui.course_options import course_options, pop_course_options
 from headcheck.grader.ui.help import CommandTable, HelpGroup
 from headcheck.grader.ui.options import (
@@ -33,7 +33,6 @@ from headcheck.grader.ui.options import (
     thorough_option,
     verbose_option,
 )
-from headcheck.grader.ui.user_errors import is_user_error
 
 if TYPE_CHECKING:
     from headcheck.grader.report.records import Report
@@ -46,15 +45,12 @@ EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to 
 
 def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
     """Get a zygote, if the system supports it, before this process imports its modules."""
-    get_zygote: GetZygote = click.get_current_context().find_root().obj or _start_zygote
+    get_zygote: GetZygote | None = click.get_current_context().find_root().obj
+    if get_zygote is None:
+        from headcheck.grader.sandbox.grader_side.launch import start_zygote_for
+
+        get_zygote = start_zygote_for
     return get_zygote(device) or contextlib.nullcontext()
-
-
-def _start_zygote(device: str) -> "Zygote | None":
-    """Start a zygote, while this process imports its modules."""
-    from headcheck.grader.sandbox.grader_side import launch
-
-    return launch.start_zygote_for(device)
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -333,7 +329,6 @@ def gradescope(
     from headcheck.grader.course import autograder
     from headcheck.grader.course.autograder import pack
     from headcheck.grader.course.autograder import wheel as wheels
-    from headcheck.grader.course.policy import Policy
     from headcheck.grader.course.store import manifest
     from headcheck.grader.grading import infer
     from headcheck.grader.report.feedback import FULL_FEEDBACK
@@ -346,10 +341,7 @@ def gradescope(
     rules = load_course_file(course_file, exercise)
     settings = run.make_settings(exercise, rules, seed=case_seed, limits=limits, **options)
     level = parse_feedback(feedback) or rules.feedback or FULL_FEEDBACK
-    policy = Policy()
-    plan = autograder.AutograderPlan(
-        manifest.build_manifest(settings, feedback=level, policy=policy), trusted
-    )
+    plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=level), trusted)
     headcheck = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
     files.write(out, pack.build_archive(plan, headcheck, minutes))
     most = format_number(compute_maximum(exercise, settings.points))
@@ -375,7 +367,18 @@ def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:
         except OSError as error:
             fail(files.describe_os_error(error))
         except Exception as error:
-            fail(str(error) if is_user_error(error) else fault.describe(error))
+            fail(str(error) if _is_for_user(error) else fault.describe(error))
+
+
+def _is_for_user(error: Exception) -> bool:
+    """Whether an exception is a message for the user, rather than an internal error."""
+    from headcheck.exercises.exercise import BadContract
+
+    if isinstance(error, (UserError, BadContract)):
+        return True  # of a contract of ours, too: what is imported next would raise it again
+    from headcheck.exercises.answers import AnswerNotFound, BadBank
+
+    return isinstance(error, (AnswerNotFound, BadBank))
 
 
 def fail(message: str) -> NoReturn:

@@ -25,11 +25,7 @@ from headcheck.grader.ui.course_options import (
     tell_policy,
     warn_about,
 )
-from headcheck.grader.ui.options import (
-    feedback_option,
-    parse_feedback,
-    trusted_option,
-)
+from headcheck.grader.ui.options import feedback_option, parse_feedback, trusted_option
 
 if TYPE_CHECKING:
     from headcheck.grader.course.export import ExportedFiles, Gradebook

@@ -7,12 +7,7 @@ from pathlib import Path
 import click
 
 from headcheck.grader import files
-from headcheck.grader.ui.course_options import (
-    load_roster,
-    open_store,
-    roster_option,
-    store_option,
-)
+from headcheck.grader.ui.course_options import load_roster, open_store, roster_option, store_option
 from headcheck.grader.ui.options import parse_feedback
 
 

@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from headcheck.grader.grouped import group_by
 from headcheck.grader.ui.course_options import naming_extras
-from headcheck.grader.ui.options import (
-    load_course_file,
-    make_course_option,
-)
-from headcheck.properties.counting import choose_form
+from headcheck.grader.ui.options import load_course_file, make_course_option
+from headcheck.properties.counting import count
 
 if TYPE_CHECKING:
     from headcheck.exercises import Exercise
@@ -118,25 +116,21 @@ def describe_exercise(
     from headcheck.grader.report.rounding import format_number
     from headcheck.properties.terms.group import PropertyGroup
 
-    groups: dict[PropertyGroup, list[PropertySummary]] = {}
-    for each in exercise.summaries:
-        groups.setdefault(each.group, []).append(each)
+    groups = group_by(exercise.summaries, lambda each: each.group)
     worth = list_groups(exercise, points)
     lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
-    one, many = "{group}: {points} points for {n} check", "{group}: {points} points for {n} checks"
     for group in sorted(groups, key=list(PropertyGroup).index):
-        named = {"group": group.value, "points": format_number(worth[group.value])}
-        lines.append(f"- {choose_form(one, many, len(groups[group]), **named)}")
+        most, checked = format_number(worth[group.value]), count(len(groups[group]), "check")
+        lines.append(f"- {group.value}: {most} points for {checked}")
         if checks:
             lines += [
                 f"  - {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]
             ]
     if not checks:
         lines += ["", f"What each check demands: headcheck show {slug} --checks"]
-    one = "Stuck? There is {n} hint: {command}"
-    many = "Stuck? There are {n} hints: {command}"
-    command = f"headcheck hint {slug}"
-    lines += ["", choose_form(one, many, len(exercise.hints), command=command)]
+    hints = len(exercise.hints)
+    are = "is" if hints == 1 else "are"
+    lines += ["", f"Stuck? There {are} {count(hints, 'hint')}: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ from headcheck.grader.ui.course_options import (
     parse_student,
     store_option,
 )
+from headcheck.properties.counting import count
 
 if TYPE_CHECKING:
     from headcheck.grader.course.export.mark_sheet import MarkEntry
@@ -110,21 +111,15 @@ def _mark_from_sheet(store: "Store", run: str, path: Path) -> None:
     students = list_cells_of_students({each.student for each in results}, store.get_secret(run))
     entries = read_marks(read_sheet(path), results, students)
     _save(store, run, entries)
-    count, people = len(entries), len({each.student for each in entries})
-    several = "s" * (count != 1), "s" * (people != 1)
-    click.echo(f"{run}: changed {count} mark{several[0]} of {people} student{several[1]}")
+    people = count(len({each.student for each in entries}), "student")
+    click.echo(f"{run}: changed {count(len(entries), 'mark')} of {people}")
 
 
 def _save(store: "Store", run: str, entries: "Sequence[MarkEntry]") -> None:
     from headcheck.grader.course.store.records import Mark
 
     author = get_author()
-    store.add_marks(
-        [
-            Mark(run, e.student, e.exercise, e.criterion, e.points, e.comment, author)
-            for e in entries
-        ]
-    )
+    store.add_marks([Mark(run, *e.key, e.points, e.comment, author) for e in entries])
 
 
 def _show_marks(result: "ExerciseResult") -> None:

@@ -173,8 +173,7 @@ def check_step(step: float | None) -> float | None:
     """Return the step of `--round`. Raises click.BadParameter if scores cannot be rounded to it."""
     from headcheck.grader.report.rounding import explain_bad_step
 
-    problem = None if step is None else explain_bad_step(step)
-    if problem is not None:
+    if step is not None and (problem := explain_bad_step(step)):
         raise click.BadParameter(problem)
     return step
 

@@ -91,11 +91,15 @@ def start_over(device: str) -> None:
 def go_on(kept: int) -> None:
     """Import torch, fork a zygote, then run the command that was kept in this file."""
     zygote = fork_zygote()
+    import pickle
+
     from headcheck.grader.ui import (
         cli,  # not before: what the zygote needs not know, it has not loaded
     )
 
-    given = read_command(kept)
+    with open(kept, "rb") as file:
+        file.seek(0)
+        given: GivenCommand = pickle.load(file)
     given.take_on()
     with zygote:
         try:
@@ -157,16 +161,6 @@ def fail(error: BaseException) -> NoReturn:
             cli.fail(str(error))
         case _:
             cli.fail(fault.describe(error))
-
-
-def read_command(kept: int) -> GivenCommand:
-    """Read the command, and close the file."""
-    import pickle
-
-    with open(kept, "rb") as file:
-        file.seek(0)
-        given: GivenCommand = pickle.load(file)
-    return given
 
 
 if __name__ == "__main__":

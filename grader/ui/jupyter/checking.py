@@ -11,7 +11,6 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.grading.grade import grade_inferred
-from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.grading.search_limit import BadSearch, parse_search
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_roles import BadBinding, parse_roles
@@ -128,8 +127,7 @@ def check_in_namespace(
     text = find_source_text(definition)
     defined = describe_definition(find_name(definition, namespace), definition, text)
     record = judge(defined, {**namespace, defined.name: definition}, text, asked)
-    problem = explain_unknown(defined, record)
-    if problem is not None:
+    if problem := explain_unknown(defined, record):
         raise CannotCheck(problem)
     return CheckResult(record)
 
@@ -189,18 +187,18 @@ def _read_course(named: str | None, exercise: Exercise | None) -> CourseFile:
 
 
 def judge(
-    defined: DefinitionSignature,
-    namespace: Mapping[str, Any],
-    text: SourceText,
-    asked: Request,
+    defined: DefinitionSignature, namespace: Mapping[str, Any], text: SourceText, asked: Request
 ) -> SubmissionRecord:
     """Return a record limited to the allowed feedback. Raises CannotCheck, CheckInterrupted."""
     settings, feedback = asked.settings, asked.feedback
     inferred = infer_object(defined, settings.exercise)
     progress = Progress(defined.name)
     try:
-        with preserve_global_state(), progress:
-            record = _grade(inferred, defined.name, namespace, text, settings, progress)
+        limits = settings.get_limits(settings.exercise)
+        submission = Submission(Path(text.display_name), text.display_name, defined.name)
+        session = Session(LiveSandbox(namespace, text), text.data, text.kind, limits)
+        with preserve_global_state(), progress, contextlib.closing(session):
+            [record] = grade_inferred(session, submission, settings, inferred, progress.follow)
             return redact_submission(record, feedback)
     except KeyboardInterrupt:
         raise CheckInterrupted(_describe_progress(progress, feedback)) from None
@@ -209,22 +207,6 @@ def judge(
     except Exception as error:
         error.add_note("an internal error of headcheck: please report it, with these lines")
         raise
-
-
-def _grade(
-    inferred: Inferred,
-    name: str,
-    namespace: Mapping[str, Any],
-    text: SourceText,
-    settings: Settings,
-    progress: Progress,
-) -> SubmissionRecord:
-    limits = settings.get_limits(settings.exercise)
-    submission = Submission(Path(text.display_name), text.display_name, name)
-    sandbox = LiveSandbox(namespace, text)
-    with contextlib.closing(Session(sandbox, text.data, text.kind, limits)) as session:
-        [record] = grade_inferred(session, submission, settings, inferred, progress.follow)
-    return record
 
 
 def _describe_progress(progress: Progress, feedback: Feedback) -> str:

@@ -47,11 +47,6 @@ class SourceText:
     display_name: str
 
 
-def locate_nowhere(filename: str | None, line: int | None) -> Position | None:
-    """Return None: the line is in no known text."""
-    return None
-
-
 def find_source_text(definition: object) -> SourceText:
     """Return an object's source: the notebook's cells, a module, or an empty text if unknown."""
     shell = get_ipython()
@@ -61,7 +56,7 @@ def find_source_text(definition: object) -> SourceText:
         file = inspect.getsourcefile(definition)  # type: ignore[arg-type]  # it raises TypeError else
         data = Path(file or "").read_bytes()
     except (OSError, TypeError):
-        return SourceText(b"", "py", locate_nowhere, "this session")
+        return SourceText(b"", "py", lambda filename, line: None, "this session")
 
     def find_position(filename: str | None, line: int | None) -> Position | None:
         return (None, line or 1) if filename == file else None
@@ -81,7 +76,12 @@ def read_cells(shell: "InteractiveShell") -> SourceText:
 
     def find_position(filename: str | None, line: int | None) -> Position | None:
         cell = numbers().get("".join(linecache.getlines(filename or "")))
-        return None if cell is None else (cell, (line or 1) + _count_lines_before(run[cell - 1]))
+        if cell is None:
+            return None
+        source = run[cell - 1]
+        # IPython drops blank lines before the compiled part of a cell.
+        before = source[: len(source) - len(_strip_magic(source).lstrip())]
+        return cell, (line or 1) + before.count("\n")
 
     cells = {number: source for number, source in enumerate(run, 1) if number in valid}
     if not valid:
@@ -117,13 +117,6 @@ def _find_valid_cells(run: list[str]) -> set[int]:
 def _strip_magic(source: str) -> str:
     """Return the compiled part of a cell: all of it, or the lines after our magic."""
     return source.partition("\n")[2] if source.startswith(MAGIC) else source
-
-
-def _count_lines_before(source: str) -> int:
-    """Count the lines before the compiled part of a cell; IPython drops blank ones."""
-    compiled = _strip_magic(source)
-    left_out = source[: len(source) - len(compiled.lstrip())]
-    return left_out.count("\n")
 
 
 class LiveRuntime(WorkerRuntime):

@@ -78,7 +78,9 @@ class Progress:
         if (self.search or self.done < self.checks) and now - self._last < REFRESH_S:
             return
         self._last = now
-        if _in_notebook():
+        shell: Any = get_ipython()
+        # A kernel can update a display; IPython in a terminal cannot.
+        if getattr(shell, "kernel", None) is not None:
             bar = _render_bar(self.message, self.done, self.checks)
             bundle = _make_mimebundle(self.message, bar)
             if self._shown is None:
@@ -101,12 +103,6 @@ def _render_bar(message: str, done: int, checks: int) -> str:
         f'<progress value="{done}" max="{max(checks, 1)}" aria-label="checks done"></progress> '
         f'<span role="status">{html.escape(message)}</span>'
     )
-
-
-def _in_notebook() -> bool:
-    """Return whether a display can be updated: a kernel can do it, IPython in a terminal cannot."""
-    shell: Any = get_ipython()
-    return shell is not None and getattr(shell, "kernel", None) is not None
 
 
 def _is_terminal() -> bool:

@@ -43,9 +43,8 @@ def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
         raise CannotCheck(f"check takes the class, not an instance of it: write check({kind})")
     if isinstance(definition, str):
         name = definition if definition.isidentifier() else "MultiHeadAttention"
-        raise CannotCheck(
-            f"check takes a class or a function, not a string: write check({name}), without quotes"
-        )
+        text = f"write check({name}), without quotes"
+        raise CannotCheck(f"check takes a class or a function, not a string: {text}")
     if isinstance(definition, types.ModuleType) or not callable(definition):
         kind = type(definition).__name__
         raise CannotCheck(

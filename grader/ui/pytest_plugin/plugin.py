@@ -10,7 +10,6 @@ plugin imports nothing and does nothing.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,19 +127,15 @@ def list_targets(config: pytest.Config) -> "list[TargetSettings]":
     from headcheck.grader.ui.pytest_plugin import target_settings as settings
 
     options = {key: settings.Setting(text, SETTINGS[key]) for key, text in given.items() if text}
+    own = config.inipath is not None and config.inipath.name == "pyproject.toml"
+    project = config.inipath.parent if own and config.inipath else config.rootpath
     try:
-        known = settings.read_targets(_find_project(config))
+        known = settings.read_targets(project)
         if whole and not known:
             raise settings.BadTarget("--headcheck-targets: there is no [tool.headcheck.targets]")
         return settings.combine([*names, *known] if whole else names, options, known)
     except settings.BadTarget as problem:
         raise pytest.UsageError(str(problem)) from problem
-
-
-def _find_project(config: pytest.Config) -> Path:
-    """Return the folder whose pyproject.toml is read."""
-    own = config.inipath is not None and config.inipath.name == "pyproject.toml"
-    return config.inipath.parent if own and config.inipath else config.rootpath
 
 
 def get_devices(config: pytest.Config) -> list[str]:
@@ -220,10 +215,10 @@ class SuitePlugin:
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
         for suite in self.suites:
-            title = self._get_title(suite)
             node = self._get_node(suite)
             collector = PropertyCollector.from_parent(session, name=node, nodeid=node)
-            collector.suite, collector.source, collector.title = suite, self.source, title
+            collector.suite, collector.source = suite, self.source
+            collector.title = self._get_title(suite)
             report = session.ihook.pytest_make_collect_report(collector=collector)
             session.ihook.pytest_collectreport(report=report)  # so that pytest counts them
             items.extend(report.result)

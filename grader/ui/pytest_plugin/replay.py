@@ -1,5 +1,6 @@
 """Run one property of trusted code on one case, from the line that a failing test printed."""
 
+from headcheck.grader import UserError
 from headcheck.grader.grading import devices
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.ui.pytest_plugin.locate import suggest
@@ -20,7 +21,7 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 
 
-class ReplayError(Exception):
+class ReplayError(UserError):
     """A case that cannot be replayed; the message, one line, says why."""
 
 

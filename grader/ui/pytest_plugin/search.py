@@ -55,13 +55,8 @@ class CaseFailed(Exception):
     """A property does not hold on a case; the message is complete."""
 
 
-def run_search(suite: PropertySuite, variant: PropertyVariant) -> VariantOutcome:
-    """Search for a case on which a variant fails. Raises only for internal errors."""
-    return finish_search(suite, make_search(suite, variant))
-
-
 def finish_search(suite: PropertySuite, search: Callable[[], None]) -> VariantOutcome:
-    """Run a search that `make_search` made, and return how it ended."""
+    """Run a search that `make_search` made, and return its outcome. Raises internal errors only."""
     try:
         search()
     except CaseFailed as found:
@@ -91,11 +86,6 @@ class TriedCases:
             reject()
         return case in self.passed
 
-    def add_failure(self, case: Case) -> None:
-        if not self.failed:
-            self.shrink_until = time.process_time() + SHRINK_SECONDS
-        self.failed.add(case)
-
 
 def make_search(suite: PropertySuite, variant: PropertyVariant) -> Callable[[], None]:
     """Return the test that Hypothesis runs; it raises CaseFailed with the smallest case found."""
@@ -107,7 +97,9 @@ def make_search(suite: PropertySuite, variant: PropertyVariant) -> Callable[[], 
         try:
             try_case(suite, variant, case)
         except CaseFailed:
-            tried.add_failure(case)
+            if not tried.failed:
+                tried.shrink_until = time.process_time() + SHRINK_SECONDS
+            tried.failed.add(case)
             raise
         tried.passed.add(case)
 

@@ -149,10 +149,10 @@ class PropertySuite:
 
     def search(self, variant: PropertyVariant) -> VariantOutcome:
         """Check a variant on cases that Hypothesis draws, under the profile that is loaded."""
-        from headcheck.grader.ui.pytest_plugin.search import run_search
+        from headcheck.grader.ui.pytest_plugin.search import finish_search, make_search
 
         skipped = self.explain_skipping(variant) or self.explain_unsupported(variant)
-        return skipped or run_search(self, variant)
+        return skipped or finish_search(self, make_search(self, variant))
 
     def explain_skipping(self, variant: PropertyVariant) -> VariantOutcome | None:
         """Return why a variant is not tried on any case, if that is known beforehand."""
@@ -254,19 +254,13 @@ class PropertySuite:
         taken = [case for case in bank if not self.is_left_out(case)]
         chosen = variant.prop.select_cases(self.contract, taken or bank)
         # If the implementation refuses every case, none is left out: each property reports it.
-        return self._check_each(variant, chosen, self._explain_left_out if taken else _take)
-
-    def _explain_left_out(self, case: Case) -> SubmissionFailed | None:
-        return self.find_refusal(case) if self.is_left_out(case) else None
+        return self._check_each(variant, chosen, leaves_out=bool(taken))
 
     def _list_bank(self, variant: PropertyVariant) -> list[Case]:
         return [replace(c, dtype=variant.dtype, device=variant.device) for c in self.case_set]
 
     def _check_each(
-        self,
-        variant: PropertyVariant,
-        cases: Sequence[Case],
-        explain_left_out: Callable[[Case], SubmissionFailed | None],
+        self, variant: PropertyVariant, cases: Sequence[Case], *, leaves_out: bool
     ) -> VariantOutcome:
         """Check a property on cases; if one case cannot be checked, the others still count.
 
@@ -282,7 +276,8 @@ class PropertySuite:
                 break
             failing, rest = rest[verdict.cases_tried - 1], rest[verdict.cases_tried :]
             passed += verdict.cases_tried - 1
-            if (refusal := explain_left_out(failing)) is not None:
+            refusal = self.find_refusal(failing) if leaves_out else None
+            if refusal is not None and self.is_left_out(failing):
                 left_out.append(refusal)
                 continue
             verdict, self._shrunk = shrink_failure(verdict, self.harness, self._shrunk)
@@ -351,10 +346,6 @@ class PropertySuite:
         )
         own = (case for cases in chosen for case in cases if case.dtype == variant.dtype)
         return list(dict.fromkeys([*bank, *own]))
-
-
-def _take(case: Case) -> None:
-    """Leave no case out."""
 
 
 def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
