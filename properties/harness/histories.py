@@ -82,15 +82,22 @@ def _compute_output_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     return dict(zip(context.output_names, context.expected.tolerances, strict=True))
 
 
-def _observe_one_token(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
-    x, mask = _select_first_token(context)
-    outputs = context.run_module(x, mask=mask, options=CallOptions(), adapter=adapter)
-    return {"output for one token": outputs[0]}
+def _probe_input(
+    description: str, choose: Callable[[LiveContext], tuple[Tensor, Tensor | None]]
+) -> Probe:
+    """Return a probe that calls a module with another input."""
+    name = f"output for {description}"
 
+    def observe(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+        x, mask = choose(context)
+        outputs = context.run_module(x, mask=mask, options=CallOptions(), adapter=adapter)
+        return {name: outputs[0]}
 
-def _compute_one_token_tolerances(context: LiveContext) -> dict[str, Tolerance]:
-    x, mask = _select_first_token(context)
-    return {"output for one token": context.compute_expected(x, mask=mask).tolerances[0]}
+    def compute_tolerances(context: LiveContext) -> dict[str, Tolerance]:
+        x, mask = choose(context)
+        return {name: context.compute_expected(x, mask=mask).tolerances[0]}
+
+    return Probe(f"a call with {description}", observe, compute_tolerances)
 
 
 def _select_first_token(context: LiveContext) -> tuple[Tensor, Tensor | None]:
@@ -99,18 +106,6 @@ def _select_first_token(context: LiveContext) -> tuple[Tensor, Tensor | None]:
         return context.x, context.mask
     mask = None if context.mask is None else torch.ones_like(context.mask[..., :1, :1])
     return context.x[:, :1], mask
-
-
-def _observe_large_tokens(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
-    x = context.x * LARGE_FACTOR
-    return {
-        "output for large tokens": context.run_module(x, options=CallOptions(), adapter=adapter)[0]
-    }
-
-
-def _compute_large_tokens_tolerances(context: LiveContext) -> dict[str, Tolerance]:
-    expected = context.compute_expected(context.x * LARGE_FACTOR)
-    return {"output for large tokens": expected.tolerances[0]}
 
 
 def _observe_training(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
@@ -146,9 +141,9 @@ def _compute_gradient_tolerances(context: LiveContext) -> dict[str, Tolerance]:
 
 
 CALL_PROBE = Probe("a call", _observe_outputs, _compute_output_tolerances)
-ONE_TOKEN_PROBE = Probe("a call with one token", _observe_one_token, _compute_one_token_tolerances)
-LARGE_TOKENS_PROBE = Probe(
-    "a call with large tokens", _observe_large_tokens, _compute_large_tokens_tolerances
+ONE_TOKEN_PROBE = _probe_input("one token", _select_first_token)
+LARGE_TOKENS_PROBE = _probe_input(
+    "large tokens", lambda context: (context.x * LARGE_FACTOR, context.mask)
 )
 TRAINING_PROBE = Probe("a call in training", _observe_training, _compute_training_tolerances)
 GRADIENTS_PROBE = Probe("a backward pass", _observe_gradients, _compute_gradient_tolerances)

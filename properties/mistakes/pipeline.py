@@ -83,9 +83,13 @@ def own_whole_norms(s: PipelineState) -> QKVTensors:
     """Queries and keys of all heads go through a norm together, if the statement asks for that."""
     if not has_whole_norms(s):
         return s.projected
-    (query, key, value), p, by = s.projected, s.p, get_last_norm(s)
-    query = by.normalise(query, *p.get_norm("q"))
-    return query, by.normalise(key, *p.get_norm("k")), value
+    return norm_both(s, s.projected, get_last_norm(s).normalise)
+
+
+def norm_both(s: PipelineState, tensors: QKVTensors, norm: Callable[..., Tensor]) -> QKVTensors:
+    """Apply a norm to queries and to keys, each with its own gain and shift."""
+    query, key, value = tensors
+    return norm(query, *s.p.get_norm("q")), norm(key, *s.p.get_norm("k")), value
 
 
 def has_whole_norms(s: PipelineState) -> bool:
@@ -119,11 +123,9 @@ def roles_as_projected(s: PipelineState) -> QKVTensors:
 
 def own_norms(s: PipelineState) -> QKVTensors:
     """The queries and keys of each head go through a norm, if the statement asks for norms."""
-    (query, key, value), variant, p = s.roles, s.inputs.variant, s.p
-    if not variant.norm or has_whole_norms(s):
+    if not s.inputs.variant.norm or has_whole_norms(s):
         return s.roles
-    query = variant.normalise(query, *p.get_norm("q"))
-    return query, variant.normalise(key, *p.get_norm("k")), value
+    return norm_both(s, s.roles, s.inputs.variant.normalise)
 
 
 def own_parts(s: PipelineState) -> QKVTensors:

@@ -20,6 +20,7 @@ from headcheck.properties.mistakes.pipeline import (
     get_last_norm,
     has_whole_norms,
     merge_heads,
+    norm_both,
     split_heads,
 )
 from headcheck.reference.variant import Variant
@@ -110,8 +111,8 @@ def _norm_each_head(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
         own = (each if each is None else each.view(t.shape[1], 1, -1) for each in (gain, shift))
         return _scale_and_shift(by, by.normalise(t), *own)
 
-    (q, k, v), by, p = tensors, get_last_norm(s), s.p
-    return norm(q, *p.get_norm("q")), norm(k, *p.get_norm("k")), v
+    by = get_last_norm(s)
+    return norm_both(s, tensors, norm)
 
 
 EACH_HEAD: StepOverrides = {
@@ -128,17 +129,16 @@ def norms_of_all_heads(s: PipelineState) -> QKVTensors:
         normed = split_heads(by.normalise(merge_heads(t)), t.shape[1])
         return _scale_and_shift(by, normed, gain, shift)
 
-    (q, k, v), by, p = s.roles, get_last_norm(s), s.p
-    return norm(q, *p.get_norm("q")), norm(k, *p.get_norm("k")), v
+    by = get_last_norm(s)
+    return norm_both(s, s.roles, norm)
 
 
 def _place_first(s: PipelineState) -> QKVTensors:
-    (q, k, v), by, p = CORRECT.place(s), get_last_norm(s), s.p
-    if not has_whole_norms(s):
-        return by.normalise(q, *p.get_norm("q")), by.normalise(k, *p.get_norm("k")), v
-    heads, kv_heads = s.inputs.heads, s.inputs.kv_heads
-    q = split_heads(by.normalise(merge_heads(q), *p.get_norm("q")), heads)
-    return q, split_heads(by.normalise(merge_heads(k), *p.get_norm("k")), kv_heads), v
+    def norm_whole(t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        return split_heads(by.normalise(merge_heads(t), gain, shift), t.shape[1])
+
+    by = get_last_norm(s)
+    return norm_both(s, CORRECT.place(s), norm_whole if has_whole_norms(s) else by.normalise)
 
 
 def _place_first_by_head(s: PipelineState) -> QKVTensors:

@@ -84,69 +84,68 @@ def of_kind(kind: str) -> Norm:
     return norm
 
 
-def _require_layer_norm(s: PipelineState) -> float:
-    """Return the epsilon of a layer norm. Raises ValueError if the norm is not a layer norm."""
-    if get_block(s).norm != "layer":
-        raise ValueError("there is no variance")
-    return get_block(s).epsilon
+def layer_norm_by(normalise: Callable[[Tensor, float], Tensor]) -> Norm:
+    """Normalise by a function of tokens and epsilon. Raises ValueError without a layer norm."""
+
+    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        if get_block(s).norm != "layer":
+            raise ValueError("there is no variance")
+        return scale_and_shift(normalise(t, get_block(s).epsilon), gain, shift)
+
+    return norm
 
 
 def over(*dims: int) -> Norm:
     """Take mean and variance over axes other than the last one."""
 
-    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-        epsilon = _require_layer_norm(s)
+    def normalise(t: Tensor, epsilon: float) -> Tensor:
         centred = t - t.mean(dims, keepdim=True)
-        normed = centred * torch.rsqrt(centred.square().mean(dims, keepdim=True) + epsilon)
-        return scale_and_shift(normed, gain, shift)
+        return centred * torch.rsqrt(centred.square().mean(dims, keepdim=True) + epsilon)
 
-    return norm
+    return layer_norm_by(normalise)
 
 
-def with_unbiased_variance(
-    s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
-) -> Tensor:
-    epsilon = _require_layer_norm(s)
-    width = t.shape[-1]
-    if width == 1:
-        return torch.full_like(t, torch.nan)
+def _sum_squares(t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return centred tokens, and the sums of their squares."""
     centred = t - t.mean(-1, keepdim=True)
-    variance = centred.square().sum(-1, keepdim=True) / (width - 1)
-    return scale_and_shift(centred * torch.rsqrt(variance + epsilon), gain, shift)
+    return centred, centred.square().sum(-1, keepdim=True)
+
+
+@layer_norm_by
+def with_unbiased_variance(t: Tensor, epsilon: float) -> Tensor:
+    if t.shape[-1] == 1:
+        return torch.full_like(t, torch.nan)
+    centred, squares = _sum_squares(t)
+    return centred * torch.rsqrt(squares / (t.shape[-1] - 1) + epsilon)
 
 
 def with_epsilon_outside(correction: int) -> Norm:
     """Add epsilon to the standard deviation instead of the variance."""
 
-    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-        epsilon = _require_layer_norm(s)
+    def normalise(t: Tensor, epsilon: float) -> Tensor:
         left = t.shape[-1] - correction
         if not left:
             return torch.full_like(t, torch.nan)
-        centred = t - t.mean(-1, keepdim=True)
-        deviation = (centred.square().sum(-1, keepdim=True) / left).sqrt()
-        return scale_and_shift(centred / (deviation + epsilon), gain, shift)
+        centred, squares = _sum_squares(t)
+        return centred / ((squares / left).sqrt() + epsilon)
 
-    return norm
+    return layer_norm_by(normalise)
+
+
+@layer_norm_by
+def uncentred(t: Tensor, epsilon: float) -> Tensor:
+    """Divide by the root of the variance without subtracting the mean."""
+    return t * torch.rsqrt((t - t.mean(-1, keepdim=True)).square().mean(-1, keepdim=True) + epsilon)
+
+
+undivided = layer_norm_by(lambda t, epsilon: t - t.mean(-1, keepdim=True))
+"""subtracts the mean without dividing"""
 
 
 def without_root(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
     norms = get_block(s).norms
     centred = t - t.mean(-1, keepdim=True) if norms.norm == "layer" else t
     return scale_and_shift(centred * norms.measure(centred).square(), gain, shift)
-
-
-def uncentred(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Divide by the root of the variance without subtracting the mean."""
-    _require_layer_norm(s)
-    size = get_block(s).norms.measure(t - t.mean(-1, keepdim=True))
-    return scale_and_shift(t * size, gain, shift)
-
-
-def undivided(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Subtract the mean without dividing."""
-    _require_layer_norm(s)
-    return scale_and_shift(t - t.mean(-1, keepdim=True), gain, shift)
 
 
 def first_norm_again(s: PipelineState) -> Tensor:
