@@ -182,48 +182,47 @@ def test_a_file_that_may_not_be_read_says_so(sandbox: SandboxDriver, tmp_path: P
 # ------------------------------------------------------------------------ no notebooks
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("", "The file is empty"), (b"PK\x03\x04 and more", "a zip archive")],
-)
-def test_non_notebook_is_told_its_real_format(
-    grade_notebook: GradeFile, content: str | bytes, message: str
+BROKEN = RIGHT.replace("def simplified_attention(x):", "def simplified_attention(x:")
+MISSPELT = RIGHT.replace("simplified_attention", "simplifed_atention")
+IMPORTING = "import einsteinium.layers as el\n" + RIGHT.replace("def", "@el.compiled\ndef")
+RAISING = "n = 3\nscale = n / 0\n" + RIGHT.replace("(x)", "(x, scale=scale)")
+UNUSABLE = [
+    ("", "unreadable", None, "The file is empty"),
+    (b"PK\x03\x04 and more", "unreadable", None, "a zip archive"),
+    (write_notebook("x = 1", BROKEN), "syntax", (2, 3), "'(' was never closed"),
+    (write_notebook("x = 1", BROKEN), "syntax", (2, 3), "nothing in this cell can be used"),
+    (
+        write_notebook("x = 1", MISSPELT),
+        "not_found",
+        None,
+        "there is no `simplified_attention`; did you mean `simplifed_atention`? found in cell 2",
+    ),
+    (
+        write_notebook("x = 1", IMPORTING),
+        "import",
+        (2, 1),
+        "imports `einsteinium`, which is not installed here and not beside the file",
+    ),
+    (write_notebook(RAISING), "crashed", (1, 2), "could not be loaded: ZeroDivisionError"),
+]
+
+
+@pytest.mark.parametrize(("content", "kind", "place", "message"), UNUSABLE)
+def test_unusable_notebook_says_why_and_where(
+    grade_notebook: GradeFile,
+    content: str | bytes,
+    kind: str,
+    place: tuple[int, int] | None,
+    message: str,
 ) -> None:
     error = error_of(grade_notebook(content))
-    assert error.kind == "unreadable"
+    assert (error.kind, error.cell, error.line) == (kind, *(place or (None, None)))
     assert message in error.message
 
 
-def test_syntax_error_is_reported_with_cell_and_line(grade_notebook: GradeFile) -> None:
-    broken = RIGHT.replace("def simplified_attention(x):", "def simplified_attention(x:")
-    error = error_of(grade_notebook(write_notebook("x = 1", broken)))
-    assert (error.kind, error.cell, error.line) == ("syntax", 2, 3)
-    assert "'(' was never closed" in error.message
-    assert "nothing in this cell can be used" in error.message
-    error = error_of(grade_notebook(broken, "ada.py"))
+def test_syntax_error_of_a_program_has_a_line_and_no_cell(grade_notebook: GradeFile) -> None:
+    error = error_of(grade_notebook(BROKEN, "ada.py"))
     assert (error.kind, error.cell, error.line) == ("syntax", None, 3)
-
-
-def test_a_misspelt_name_is_suggested_with_its_cell(grade_notebook: GradeFile) -> None:
-    misspelt = RIGHT.replace("simplified_attention", "simplifed_atention")
-    error = error_of(grade_notebook(write_notebook("x = 1", misspelt)))
-    assert error == ErrorRecord(
-        "not_found",
-        "there is no `simplified_attention`; did you mean `simplifed_atention`? found in cell 2",
-    )
-
-
-def test_uninstalled_import_is_named(grade_notebook: GradeFile) -> None:
-    decorated = RIGHT.replace("def", "@el.compiled\ndef")
-    error = error_of(
-        grade_notebook(write_notebook("x = 1", f"import einsteinium.layers as el\n{decorated}"))
-    )
-    assert error.kind == "import"
-    assert (
-        "imports `einsteinium`, which is not installed here and not beside the file"
-        in error.message
-    )
-    assert (error.cell, error.line) == (2, 1)
 
 
 def test_import_missing_in_a_call_is_named(grade_notebook: GradeFile) -> None:
@@ -234,14 +233,6 @@ def test_import_missing_in_a_call_is_named(grade_notebook: GradeFile) -> None:
     assert (record.status, record.score) == ("crashed", 0)
     message = "imports `einsteinium`, which is not installed here"
     assert message in first_message(record)
-
-
-def test_loading_exception_is_reported_with_its_location(grade_notebook: GradeFile) -> None:
-    raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("(x)", "(x, scale=scale)")
-    error = error_of(grade_notebook(write_notebook(raising)))
-    assert error.kind == "crashed"
-    assert "could not be loaded: ZeroDivisionError" in error.message
-    assert (error.cell, error.line) == (1, 2)
 
 
 def test_variable_left_unset_by_an_error_is_explained_by_it(grade_notebook: GradeFile) -> None:
@@ -261,51 +252,39 @@ def test_endless_loading_is_reported(grade_notebook: GradeFile) -> None:
 # ----------------------------------------------------------------- oddities that are fine
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ["%matplotlib inline\n!pip install torch\nimport torch", "%%time\n" + RIGHT],
-        ["%%bash\nrm -rf /", RIGHT, "?torch", "torch.nn??", "%timeit simplified_attention(1)"],
-        [">>> 1 + 1\n2", RIGHT],
-        ["raise RuntimeError('an early cell fails')", "1 / 0", RIGHT, "assert False"],
-        ["import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()", RIGHT],
-        ["x = input('your name? ')", RIGHT],
-        ["import sys\nsys.exit(3)", RIGHT, "quit()"],
-        [RIGHT, "while True:\n    loss = simplified_attention(model).sum()"],
-        [RIGHT, "for epoch in range(10**9):\n    print(epoch)"],
-        ["def simplified_attention(x): return x", RIGHT],
-        [RIGHT, "if __name__ == '__main__':\n    simplified_attention = None"],
-        [RIGHT.replace("    return", "    print('x', x)\n    return")],
-        ["# привет · שלום · 你好\nשם = 3", RIGHT],
-        ["from __future__ import annotations", RIGHT.replace("(x)", "(x: Tensor) -> Tensor")],
-        [RIGHT.replace("\n", "\r\n")],
-        ["\ufeff" + RIGHT],
-        ["await something()", RIGHT],
-        ["import einsteinium\nimport matplotlib_of_mine as plt", RIGHT],
-        ["def f(:", RIGHT, "return 3", "x = = 2"],
+AROUND = {
+    "magics": ["%matplotlib inline\n!pip install torch\nimport torch", "%%time\n" + RIGHT],
+    "more magics": [
+        "%%bash\nrm -rf /",
+        RIGHT,
+        "?torch",
+        "torch.nn??",
+        "%timeit simplified_attention(1)",
     ],
-    ids=[
-        "magics",
-        "more magics",
-        "prompts",
-        "failing cells",
-        "plots",
-        "input",
-        "exits",
-        "training loop",
-        "many epochs",
-        "defined again",
-        "main",
-        "prints",
-        "scripts",
-        "annotations",
-        "CRLF",
-        "byte-order mark",
-        "await",
-        "missing imports",
-        "broken cells",
+    "prompts": [">>> 1 + 1\n2", RIGHT],
+    "failing cells": ["raise RuntimeError('an early cell fails')", "1 / 0", RIGHT, "assert False"],
+    "plots": ["import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()", RIGHT],
+    "input": ["x = input('your name? ')", RIGHT],
+    "exits": ["import sys\nsys.exit(3)", RIGHT, "quit()"],
+    "training loop": [RIGHT, "while True:\n    loss = simplified_attention(model).sum()"],
+    "many epochs": [RIGHT, "for epoch in range(10**9):\n    print(epoch)"],
+    "defined again": ["def simplified_attention(x): return x", RIGHT],
+    "main": [RIGHT, "if __name__ == '__main__':\n    simplified_attention = None"],
+    "prints": [RIGHT.replace("    return", "    print('x', x)\n    return")],
+    "scripts": ["# привет · שלום · 你好\nשם = 3", RIGHT],
+    "annotations": [
+        "from __future__ import annotations",
+        RIGHT.replace("(x)", "(x: Tensor) -> Tensor"),
     ],
-)
+    "CRLF": [RIGHT.replace("\n", "\r\n")],
+    "byte-order mark": ["\ufeff" + RIGHT],
+    "await": ["await something()", RIGHT],
+    "missing imports": ["import einsteinium\nimport matplotlib_of_mine as plt", RIGHT],
+    "broken cells": ["def f(:", RIGHT, "return 3", "x = = 2"],
+}
+
+
+@pytest.mark.parametrize("cells", AROUND.values(), ids=AROUND)
 def test_code_around_a_right_answer_is_left_out(cells: list[str]) -> None:
     """What the worker executes of a submission is right, and ends."""
     namespace: dict[str, Any] = {"__name__": "submission"}
@@ -322,18 +301,17 @@ def test_code_around_a_right_answer_does_not_matter(grade_notebook: GradeFile) -
     assert_right(grade_notebook(write_notebook(*cells, *around)))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ADA.PY",
-        "Ξένια Öz 你.py",
-        "\u202eypa.py",
-        "a b'c\"d$(e);f.py",
-        "-rf.py",
-        "[bold red]x[bold].ipynb",
-    ],
-    ids=["capitals", "scripts", "right to left", "shell", "dash", "markup"],
-)
+NAMES = {
+    "capitals": "ADA.PY",
+    "scripts": "Ξένια Öz 你.py",
+    "right to left": "\u202eypa.py",
+    "shell": "a b'c\"d$(e);f.py",
+    "dash": "-rf.py",
+    "markup": "[bold red]x[bold].ipynb",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_names_are_taken_as_they_are(tmp_path: Path, name: str) -> None:
     """The attacks in tests/hostile grade such files, and files in odd encodings."""
     (tmp_path / name).touch()
