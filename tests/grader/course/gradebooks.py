@@ -33,6 +33,11 @@ PEOPLE = [
     Student("s3", "=cmd|'/c calc'!A1", "", "", "+1@x.org", handles=("19",)),
     Student("s4", "Émilie 李 du Châtelet", "Émilie 李", "du Châtelet", "", handles=("20",)),
 ]
+GRADESCOPE_FIELDS = {
+    "score", "execution_time", "output", "output_format", "test_output_format",
+    "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests",
+}  # fmt: skip
+"""what may stand in results.json"""
 UNKNOWN_STUDENT = "../../etc/passwd"  # an id that is on no roster
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -243,20 +242,3 @@ def open_dashboard(headcheck: Command, *more: str) -> tuple[str, str]:
     assert headcheck(*told).code == 0
     [page] = folder.glob("*bob*")
     return page.read_text(), (folder / "index.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("feedback", "withheld"),
-    [('"name"', False), ('"message"', False), ('{ hidden = ["it_attends"] }', True)],
-)
-def test_times_are_withheld_only_with_a_check(
-    headcheck: Command, feedback: str, withheld: bool
-) -> None:
-    Path("class").mkdir()
-    Path("class/bob.py").write_text(WRONG)
-    Path("c.toml").write_text(f"feedback = {feedback}\n")
-    for more in ((), ("--out", "again")):
-        ran = headcheck(*GRADE, "--course", "c.toml", "--out", "report", *more)
-        assert ran.code == 1
-    report: Any = Path("again/report.json").read_text()
-    assert ('"seconds": 0.0' in report) == withheld

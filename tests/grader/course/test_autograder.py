@@ -35,6 +35,7 @@ from headcheck.grader.grading.infer import TargetNotFound
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel
 from headcheck.grader.seed import SeedKind, make_seed
 from headcheck.grader.ui.cli import cli
+from tests.grader.course.gradebooks import GRADESCOPE_FIELDS
 
 EXERCISE = BY_SLUG["simplified_attention"]
 RIGHT = EXERCISE.solution
@@ -101,13 +102,9 @@ def graded(wheel: Wheel, tmp_path: Path) -> Graded:
 
 def valid(results: dict[str, Any]) -> bool:
     """What Gradescope asks of results.json."""
-    allowed = {
-        "score", "execution_time", "output", "output_format", "test_output_format",
-        "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests",
-    }  # fmt: skip
     numbers = [results["score"], *(test["score"] for test in results.get("tests", ()))]
     return (
-        results.keys() <= allowed
+        results.keys() <= GRADESCOPE_FIELDS
         and all(isinstance(number, int | float) for number in numbers)
         and isinstance(results["output"], str)
         and results["visibility"] == "visible"

@@ -343,6 +343,7 @@ def test_points_and_rounding_start_no_worker(
     course.grade()
     judged = course.judge.graded_texts
     monkeypatch.setattr(run, "create_sandbox", None)  # whoever calls it fails
+    monkeypatch.setattr(grading, "precompile_plans", None)
     before = course.load_scores()
     for changes in (
         {"points": {"causal_weights": {"precision": 20.0}}},

@@ -16,6 +16,7 @@ from headcheck.grader.course.export.prairielearn import MAX_BYTES
 from headcheck.grader.course.export.sheet import Sheet
 from headcheck.grader.report.records import ErrorRecord
 from tests.grader.course.gradebooks import (
+    GRADESCOPE_FIELDS,
     UNKNOWN_STUDENT,
     WEEK,
     MakeRecord,
@@ -27,15 +28,11 @@ from tests.grader.course.gradebooks import (
 
 
 def test_gradescope(odd_gradebook: Gradebook) -> None:
-    allowed = {
-        "score", "execution_time", "output", "output_format", "test_output_format",
-        "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests",
-    }  # fmt: skip
     shown = {"hidden", "after_due_date", "after_published", "visible"}
     files = load_json(export(odd_gradebook, "gradescope"))
     assert len(files) == 5
     for each in files.values():
-        assert each.keys() <= allowed
+        assert each.keys() <= GRADESCOPE_FIELDS
         assert each["visibility"] in shown and each["stdout_visibility"] in shown
         assert isinstance(each["execution_time"], int)
         for test in each["tests"]:

@@ -4,8 +4,10 @@ import csv
 import io
 import random
 import shutil
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +25,10 @@ from headcheck.grader.course.store.records import Mark, hash_content
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.rubric import Criterion, Rubric
+from headcheck.grader.ui.cli import main
 from tests.commands import Command
 from tests.grader.course.gradebooks import MakeRecord, read_rows
 from tests.grader.course.test_course import killed
-from tests.grader.course.test_term import restore, run_main
 
 STORE = ("--store", "c.db")
 EXPORT = ("export", "week", *STORE, "--format")
@@ -327,6 +329,18 @@ def test_hostile_names_are_found_again(headcheck: Command, record: MakeRecord) -
 
 
 # ------------------------------------------------------------------------ kill -9
+
+
+def run_main(*arguments: str) -> None:
+    sys.argv = ["headcheck", *arguments]
+    with suppress(SystemExit):
+        main()
+
+
+def restore(saved: Path) -> None:
+    for each in Path().glob("c.db*"):
+        each.unlink()
+    shutil.copy(saved, "c.db")
 
 
 def test_a_kill_leaves_all_marks_of_a_sheet_or_none(headcheck: Command, record: MakeRecord) -> None:

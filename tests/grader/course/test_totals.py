@@ -295,6 +295,11 @@ def compare_exports(
     assert {float(row["max_score"]) for row in table} == {most}
     expected = [float(row["score"]) for row in table]
     assert len(expected) == len(rows) + len(ABSENT) == 40
+    if not more:
+        shown = ("dashboard", "week-1", "--store", "c.db", "--out", f"pages-{name}")
+        assert headcheck(*shown).code == 0
+        page = Path(f"pages-{name}", "index.html").read_text()
+        assert all(f"{row['score']} / {row['max_score']}" in page for row in rows.values())
     for number, (form, options) in enumerate(list_exports("week-1")):
         out = Path(f"{name}-{number}")
         out.mkdir()

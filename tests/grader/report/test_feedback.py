@@ -103,6 +103,7 @@ def test_a_level_is_a_list_of_fields_and_every_other_is_empty(level: FeedbackLev
 def test_levels_show_increasing_detail() -> None:
     levels = (FeedbackLevel.NAME, FeedbackLevel.MESSAGE, FeedbackLevel.CASE, FeedbackLevel.FULL)
     found = [redact_submission(record(CLAIM), Feedback(level)) for level in levels]
+    assert [each.seconds for each in found] == [2.0, 2.0, 1.25, 1.25], "they may tell the inputs"
     name, message, case, full = (each.properties[0] for each in found)
     assert (name.message, message.message) == ("", CLAIM.words)
     bare = Counterexample({"seed": 726})
