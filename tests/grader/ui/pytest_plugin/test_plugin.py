@@ -1,9 +1,6 @@
 """The pytest plugin as its users meet it: in a pytest of its own, in a folder of their own."""
 
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -11,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headcheck.grader.ui.pytest_plugin import plugin
+from tests.interpreter import run_python
 
 pytest_plugins = ["pytester"]
 Run = Callable[..., pytest.RunResult]
@@ -24,9 +22,7 @@ def attend(x):
 FLOAT32 = RIGHT.replace("dim=-1)", "dim=-1, dtype=torch.float32).to(x.dtype)")
 DOUBLED = RIGHT.replace("x @ x.mT", "2 * x @ x.mT")
 COLUMNS = RIGHT.replace("dim=-1", "dim=-2")
-KEYS_LOST = RIGHT.replace("x @ x.mT", "(x @ x.mT)[:1, :1]")
 LATE = RIGHT.replace("@ x\n", "@ x + 0.1 * (len(x) > 40)\n")
-EVEN = RIGHT.replace("    return", "    assert x.shape[1] % 2 == 0\n    return")
 OTHER = "def test_of_their_own(): pass"
 
 
@@ -144,105 +140,30 @@ def test_search_prints_a_line_that_replays(run_apart: Run, pytester: pytest.Pyte
     line = next(line for line in alone.outlines if line.startswith("  replay "))
     program, *arguments = shlex.split(line.removeprefix("  replay "))
     assert program == "headcheck"
-    command = [sys.executable, "-m", "headcheck", *arguments]
-    replayed = subprocess.run(command, capture_output=True, text=True, check=False)
+    replayed = run_python("-m", "headcheck", *arguments)
     assert (replayed.returncode, replayed.stderr) == (1, "")
     assert set(replayed.stdout.splitlines()) < set(alone.outlines)
     pytester.makepyfile(mine=RIGHT)
-    replayed = subprocess.run(command, capture_output=True, text=True, check=False)
+    replayed = run_python("-m", "headcheck", *arguments)
     assert (replayed.returncode, replayed.stderr) == (0, "")
     assert replayed.stdout.startswith("holds: The output equals the equation")
 
 
-@pytest.mark.whole
-def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
-    run_apart: Run, pytester: pytest.Pytester
-) -> None:
-    pytester.makepyfile(mine=LATE)
-    pytester.makeconftest(PROFILE)
-    asked = ("mine.py:attend", *SEARCH, "-k", "equation or device_is_kept or finite")
-    alone = run_apart(*asked, "-p", "no:xdist", "--hypothesis-show-statistics")
-    alone.stdout.fnmatch_lines(["*it_equals_the_equation[[]cpu-float64]:*"])
-    # With a seed of its own Hypothesis leaves the database alone.
-    assert not (pytester.path / "found").exists()
-    assert run_apart("mine.py:attend", *SEARCH[:4], "-k", "equation", "-p", "no:xdist").ret == 1
-    assert any((pytester.path / "found").rglob("*"))
-    shared = run_apart(*asked, "-n", "2")
-    assert failures(shared) == failures(alone) != set()
-    assert shared.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] > 3
-
-
-@pytest.mark.whole
-def test_sizes_are_kept_by_the_bank_and_by_the_search(
-    run_apart: Run, pytester: pytest.Pytester
-) -> None:
-    pytester.makepyfile(mine=EVEN)
-    pytester.makeconftest(PROFILE)
-    asked = ("mine.py:attend", *SEARCH, "-k", "equation or refused or finite")
-    refused = run_apart(*asked)
-    assert {name.split("[")[0] for name in failures(refused)} == {"headcheck::no_case_is_refused"}
-    refused.stdout.fnmatch_lines(
-        ["  hint      *--headcheck-sizes", "  refused   * of * cases; the*"]
-    )
-    assert run_apart(*asked, "--headcheck-sizes", "d_in=even").ret == 0
-
-
-@pytest.mark.whole
-def test_dependants_of_a_failed_property_are_not_tried(
-    run_apart: Run, pytester: pytest.Pytester
-) -> None:
-    pytester.makepyfile(mine=KEYS_LOST.replace("@ x\n", "@ x[:1, :, None]\n"))
-    result = run_apart("mine:attend", "-rfs", "-k", "shape or equation")
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        ["SKIPPED*not tried, because of the_output_has_the_right_shape[[]cpu-float64]"]
-    )
-    assert {name.split("[")[0] for name in failures(result)} == {
-        "headcheck::the_output_has_the_right_shape"
-    }
-
-
-MISNAMED = [
-    (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
-    (["mine:attend"], "simplifed_attention", "did you mean simplified_attention?"),
-    (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
-    (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
-]
-
-
-@pytest.mark.sampled(("arguments", "slug", "message"), MISNAMED, MISNAMED[:1])
-def test_a_wrong_name_is_a_usage_error(
-    run: Run, pytester: pytest.Pytester, arguments: list[str], slug: str, message: str
-) -> None:
+def test_a_wrong_name_is_a_usage_error(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=RIGHT)
-    result = run(*arguments, slug=slug)
+    result = run("mine:atend")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+    message = "mine defines no `atend`; did you mean `attend`?"
     assert [line for line in result.errlines if line.endswith(message)]
     result.stderr.no_fnmatch_line("*Traceback*")
 
 
-def test_the_bank_and_the_search_are_all_that_can_be_asked_for(
-    run: Run, pytester: pytest.Pytester
-) -> None:
-    pytester.makepyfile(mine=RIGHT)
-    result = run("mine:attend", "--headcheck-cases", "6")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*argument --headcheck-cases: invalid choice: '6' (choose*"])
-
-
 def test_nothing_heavy_is_imported_before_anyone_asks() -> None:
     script = "import sys, headcheck.grader.ui.pytest_plugin.plugin as _; print(*sys.modules)"
-    root = str(Path(plugin.__file__).parents[4])
-    environment = {**os.environ, "PYTHONPATH": root}
-    command = [sys.executable, "-c", script]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert not {
-        "torch",
-        "hypothesis",
-        "headcheck.reference",
-        "headcheck.properties.property",
-        "headcheck.exercises",
-    } & set(found.stdout.split())
+    heavy = {"torch", "hypothesis", "headcheck.reference", "headcheck.properties.property"}
+    found = run_python("-c", script)
+    assert found.returncode == 0
+    assert not (heavy | {"headcheck.exercises"}) & set(found.stdout.split())
 
 
 # ------------------------------------------------------------------------- the course file

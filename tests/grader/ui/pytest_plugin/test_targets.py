@@ -1,8 +1,6 @@
 """Attention that answers no exercise: by a contract file, or as what it is; several at once."""
 
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from headcheck.grader.ui.pytest_plugin.target_settings import (
     read_targets,
 )
 from tests.grader.ui.pytest_plugin.test_plugin import failures
+from tests.interpreter import run_python
 
 pytest_plugins = ["pytester"]
 
@@ -89,10 +88,8 @@ def test_a_contract_file_is_enough(project: Path, pytester: pytest.Pytester) -> 
     wrong.stdout.fnmatch_lines(["Fails: The output equals the equation of the contract, *"])
     wrong.stdout.fnmatch_lines(["One mistake was found; *", "  The scores are not divided by *"])
     line = next(line for line in wrong.outlines if line.startswith("  replay "))
+    replayed = run_python("-m", *shlex.split(line.removeprefix("  replay ")))
     assert " --contract ours.toml " in line
-    arguments = shlex.split(line.removeprefix("  replay    headcheck "))
-    command = [sys.executable, "-m", "headcheck", *arguments]
-    replayed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (replayed.returncode, replayed.stderr) == (1, "")
 
 
