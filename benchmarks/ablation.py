@@ -70,7 +70,6 @@ OFF: dict[Callable[..., Any], str] = {
             settle_share _settle_farthest settle_joining settle_mask settle_roles settle_bias_option
             settle_dropout settle_steadiness settle_sizes settle_lengths settle_cache
             _settle_gradients settle_output_width
-        {BINDING}caches: _settle_masked_cache
     """,
     nothing: f"""
         {BINDING}explaining: _unwrap _take_one _take_off _switch_on _read_as_normed
@@ -78,9 +77,8 @@ OFF: dict[Callable[..., Any], str] = {
         {BINDING}settling: find_causal_option
         {BINDING}masks: find_unfollowed find_stated_polarity
         {BINDING}caches: _find_kept_cache
-        {BINDING}nearest: share_among_heads
         {OPEN}recognition: match_by_name match_by_flow observe_layer
-        {OPEN}observed_layers: judge_masked judge_continued find_lost_tokens
+        {OPEN}observed_layers: judge_continued find_lost_tokens
     """,
     lambda *_: "": f"""
         {BINDING}binding: name_other_kind find_fault

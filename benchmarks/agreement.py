@@ -66,10 +66,11 @@ def find_lost_claims(judged: AnswerResult) -> tuple[str, ...]:
 
 def compute_score(judged: AnswerResult) -> float:
     """The points, as in `grader.report.points`."""
-    if judged.earns_nothing(BY_SLUG[judged.answer.exercise]):
+    exercise, lost_names = BY_SLUG[judged.answer.exercise], find_lost_claims(judged)
+    if exercise.prerequisite.name in lost_names:
         return 0.0
-    worth = points.distribute_points(BY_SLUG[judged.answer.exercise], None)
-    lost = {claim for claim in worth if claim.name in find_lost_claims(judged)}
+    worth = points.distribute_points(exercise, None)
+    lost = {claim for claim in worth if claim.name in lost_names}
     worthless = {claim.group for claim in lost if claim.essential}
     earned = (p for c, p in worth.items() if c not in lost and c.group not in worthless)
     return round(sum(earned), 2)

@@ -7,6 +7,7 @@ evaluation. Answers run without a sandbox in JOBS processes (an environment vari
 set). The exit code is 1 if a right answer failed a claim.
 """
 
+import gc
 import itertools
 import multiprocessing
 import os
@@ -18,7 +19,15 @@ from dataclasses import dataclass
 
 from headcheck.exercises import ALL, BY_SLUG
 from headcheck.exercises.answers import Answer
-from headcheck.grader.audit.matrix import count_search, initialise_process, load_answers
+from headcheck.grader.audit.matrix import initialise_process, load_answers, load_namespace
+from headcheck.grader.grading.search import DroppingChannel, search
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status
 
 CASES = 40
 """the number of cases in a turn"""
@@ -37,6 +46,30 @@ class Tally:
     cases: int = 0
     evaluations: int = 0
     accused: int = 0
+
+
+def count_search(answer: Answer, seed: int) -> tuple[tuple[str, ...], int, int]:
+    """Search with all checks on cases that are generated from a seed.
+
+    Returns the names of broken properties, the number of cases, and the number of checks.
+    """
+    gc.collect()
+    exercise, checks = BY_SLUG[answer.exercise], 0
+    channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
+    harness = Harness(ChannelSubject(channel), exercise.contract)
+
+    def check(prop: Property, case: Case) -> Verdict:
+        nonlocal checks
+        checks += 1
+        return find_first_failure(prop, harness, [case])
+
+    def finish_case() -> None:
+        harness.forget()
+        channel.drop_all()
+
+    held = [Verdict(prop, Status.PASSED) for prop in exercise.properties]
+    found = search(exercise, held, check, finish_case, SearchLimit(cases=CASES), seed=seed)
+    return tuple(prop.name for prop in found.found), found.cases, checks
 
 
 def list_right_answers() -> list[Answer]:
@@ -71,9 +104,7 @@ def _complete(
     while True:
         while len(running) < 2 * jobs and time.monotonic() < end:
             turn = next(turns)
-            answer, seed = turn
-            exercise = BY_SLUG[answer.exercise]
-            running[pool.submit(count_search, answer, exercise, seed, CASES)] = turn
+            running[pool.submit(count_search, *turn)] = turn
         if not running:
             return
         for done in wait(running, return_when=FIRST_COMPLETED).done:

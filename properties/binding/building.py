@@ -288,21 +288,6 @@ def _without_absent(constructor: Constructor) -> Constructor:
     return replace(constructor, arguments=tuple(arguments))
 
 
-def list_sharing(constructor: Constructor) -> list[str]:
-    """Return the names of arguments and fields that say how many heads of keys there are."""
-    every = (a for argument in constructor.arguments for a in (argument, *argument.fields))
-    return [a.name for a in every if a.quantity == "kv_heads"]
-
-
-def iter_unshared(constructors: Iterable[Constructor]) -> Iterator[Constructor]:
-    """Yield those that say how many heads of keys there are, with as many as heads of queries."""
-    for constructor in constructors:
-        sharing = list_sharing(constructor)
-        if sharing:
-            own = rename_quantities(constructor.arguments, dict.fromkeys(sharing, "heads"))
-            yield replace(constructor, arguments=own)
-
-
 def rename_quantities(
     arguments: Iterable[Argument], quantities: Mapping[str, str]
 ) -> tuple[Argument, ...]:

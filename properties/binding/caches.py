@@ -10,13 +10,12 @@ import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import guess_all_taken, list_mask_names
-from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.signatures.signature import Signature, SignatureParameter
 from headcheck.properties.signatures.vocabulary import list_given
 from headcheck.properties.subject import Chunk
-from headcheck.properties.terms.call_form import CacheConvention, Given, MaskSource
+from headcheck.properties.terms.call_form import CacheConvention, Given
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
@@ -29,8 +28,6 @@ KEEPING = re.compile(r"(use_|with_)?(kv_?)?cache|incremental|decod(e|ing)")
 """names of options with which a class keeps keys and values"""
 ASKING = re.compile(r"(use|return|output)_(kv_?)?(cache|past|presents?)")
 """names of options with which a call returns a cache"""
-LONG = replace(OTHER, tokens=20, context_length=20)
-"""sizes at which buckets of distances differ that are of both sides, and of one"""
 BEGINNING = 2
 """how many tokens the first call gets"""
 PLACES = (1, 2)
@@ -53,10 +50,8 @@ def settle_cache(bench: Bench) -> Settled:
 
     A class that leaves it to its caller to hide later tokens gets masks that do.
     """
-    if not bench.contract.has(C.MODULE) or bench.match.mistakes:
+    if not bench.contract.has(C.MODULE, C.CAUSAL) or bench.match.mistakes:
         return bench.settled
-    if not bench.contract.has(C.CAUSAL):
-        return _settle_masked_cache(bench)
     kept = _find_kept_cache(bench)
     if kept is not None:
         return replace(bench.settled, contract=kept).claim(C.CACHE)
@@ -69,31 +64,6 @@ def settle_cache(bench: Bench) -> Settled:
     waived = (*contract.waived, *unpromised)
     settled = replace(bench.settled, contract=replace(contract, waived=waived))
     return settled.claim(C.CACHE, C.HANDED_CACHE)
-
-
-def _settle_masked_cache(bench: Bench) -> Settled:
-    """Claim the cache of a class whose masks hide later tokens, if calls use it."""
-    form, settled = bench.contract.call_form, bench.settled
-    mask = form.mask
-    takes = bench.contract.has(C.MASK, C.FULL) and mask.given_as is MaskSource.MASK
-    keeps = _find_argument(bench) or _is_told_places(bench)
-    if not takes or mask.keys_only or form.inputs != ("x", "mask") or not keeps:
-        return settled
-    mask = replace(mask, hides_later=True, required=True)
-    capabilities = bench.contract.capabilities - {C.FULL} | {C.CAUSAL}
-    hiding = replace(bench.contract, call_form=replace(form, mask=mask), capabilities=capabilities)
-    hidden = replace(bench, settled=replace(settled, contract=hiding))
-    if not _is_right_hidden(replace(hidden, sized=hiding.fit(LONG))):
-        return settled  # its positions tell whether tokens see later ones
-    found = settle_cache(hidden)
-    return found if found.contract.has(C.CACHE) else settled
-
-
-def _is_right_hidden(bench: Bench) -> bool:
-    """Whether a class is right with masks that hide later tokens."""
-    tokens = bench.case.tokens
-    keep = torch.ones(tokens, tokens, dtype=torch.bool).tril()
-    return is_close(bench.call(bench.contract.call_form, bench.x, keep), bench.compute().output)
 
 
 class _Use(IntEnum):

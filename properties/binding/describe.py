@@ -138,8 +138,6 @@ def _describe_masks(signature: Signature, contract: Contract) -> Iterator[str]:
     if contract.call_form.beside is not None:
         other = contract.call_form.beside.argument
         yield f"every call of it is given a `{other}`, too, which hides nothing"
-    if mask.hides_later:
-        yield "every call of it is given a mask that hides later tokens, as its caches need it"
 
 
 def _list_preparations(form: CallForm) -> Iterator[str]:

@@ -79,12 +79,6 @@ SHARING = Ground(
     "neighbouring heads should share keys and values, as in published models and in torch, so that "
     "their weights fit",
 )
-UNSHARED = Ground(
-    Basis.SAID,
-    "An argument says how many heads of keys there are, and fewer than heads are wrong.",
-    "where every head has keys of its own, its answers are right",
-    statuses="failed, crashed",
-)
 WIDTHS = Ground(
     Basis.SAID,
     "It has an argument for each width of input and output, and works only where these are equal.",
@@ -127,7 +121,7 @@ KIND = Ground(
     ALL_OR_SHARES,
 )
 GROUNDS = (
-    COMPUTES, FLOWS, RAISES, LATER, POLARITY, NUMBERS, SIDES, SHARING, UNSHARED,
+    COMPUTES, FLOWS, RAISES, LATER, POLARITY, NUMBERS, SIDES, SHARING,
     WIDTHS, WINDOW, MASKS, AROUND, BLOCK, UNKNOWN, KIND,
 )  # fmt: skip
 

@@ -1,9 +1,8 @@
 """Find out what a class does with its masks: their meaning, their shapes, and their effect."""
 
-import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +12,6 @@ from torch import Tensor
 from headcheck.properties.binding import grounds
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.calls import (
-    MASK_CONVENTIONS,
     find_mask_name,
     iter_forms_of,
     keep_one_mask,
@@ -21,7 +19,6 @@ from headcheck.properties.binding.calls import (
 )
 from headcheck.properties.binding.followed_masks import (
     claim_mask,
-    crowd,
     draw_masks,
     follows,
     iter_conventions,
@@ -34,10 +31,8 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.implied_capabilities import takes
 from headcheck.properties.terms.call_form import (
     CallForm,
-    MaskConvention,
     MaskSource,
     Polarity,
-    TokenAxes,
 )
 
 C = Capability
@@ -53,8 +48,6 @@ ONES = re.compile(r"\b(1|ones?)\b", re.IGNORECASE)
 """words that rule out an additive mask: it never marks a visible key with 1"""
 ADDED = re.compile(r"\badd|inf\b|\bbias", re.IGNORECASE)
 """words for a mask that is added"""
-TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
-"""the shape of a mask for each window, in a docstring"""
 BIAS = re.compile(r"(.*_)?bias")
 """the name of a mask that may hold any numbers"""
 DIGITS = re.compile(r"\b1\b.*\b0\b|\b0\b.*\b1\b", re.DOTALL)
@@ -69,7 +62,7 @@ def settle_mask(bench: Bench) -> Settled:
         return bench.settled
     if bench.contract.call_form.joins_queries:
         return bench.settled  # it may be of the context alone
-    if bench.contract.call_form.axes is TokenAxes.FRAMES and takes("side")(bench.contract):
+    if takes("side", "sides")(bench.contract):
         return bench.settled.add(f"its `{name}` is not judged: each window may have one")
     return _settle_mask(bench, name)
 
@@ -77,11 +70,10 @@ def settle_mask(bench: Bench) -> Settled:
 def _settle_mask(bench: Bench, name: str) -> Settled:
     form = add_mask(bench, name)
     required = bench.contract.call_form.mask.required
-    every = itertools.chain(_iter_turns(bench, form), iter_conventions(name, form))
-    for convention in every:
+    for convention in iter_conventions(name, form):
         own = replace(form, mask=replace(convention, required=required))
         if follows(bench, own):
-            return _claim_bias(bench, _take_in_turn(bench, own), name)
+            return _claim_bias(bench, own, name)
     other = _find_other_mask(bench, form, name)
     if other is not None:
         settled = claim_mask(bench, other)
@@ -139,9 +131,6 @@ def _blame_errors(bench: Bench, name: str, errors: Mapping[str, CallForm]) -> Se
     form = next(own, next(iter(errors.values())))
     if any(map(UNDEFINED.match, errors)) or (len(errors) == 1 and all(map(FAULT.match, errors))):
         return claim_mask(bench, form)
-    if _says_turns(bench):
-        added = replace(form.mask, axes=3, in_turn=True, polarity=Polarity.ADDED)
-        return claim_mask(bench, replace(form, mask=added))
     return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
 
 
@@ -232,28 +221,3 @@ def _misreads_integers(bench: Bench, form: CallForm, stated: tuple[Polarity, str
     keep = next(draw_masks(bench, mask))
     integers = replace(form, mask=replace(mask, dtype="int64"))
     return DIGITS.search(words) is not None and bool(bench.call(integers, bench.x, keep))
-
-
-def _iter_turns(bench: Bench, form: CallForm) -> Iterator[MaskConvention]:
-    """Yield what the masks of windows may be, of which each image has as many as windows."""
-    if takes("side", "sides")(bench.contract):
-        for convention in MASK_CONVENTIONS[1:4]:
-            yield replace(convention, axes=3, in_turn=True, argument=form.mask.argument)
-
-
-def _says_turns(bench: Bench) -> bool:
-    """Whether a class of windows says that its mask has one for each window."""
-    windows = takes("side", "sides")(bench.contract)
-    return windows and TURNS.search(bench.signature.doc) is not None
-
-
-def _take_in_turn(bench: Bench, form: CallForm) -> CallForm:
-    """Return the form with masks in turn if a class of windows takes these, or says so."""
-    if not takes("side", "sides")(bench.contract) or form.mask.in_turn:
-        return form
-    turns = replace(form, mask=replace(form.mask, axes=3, in_turn=True))
-    if _says_turns(bench):
-        return turns
-    several = crowd(bench)
-    keep = next(draw_masks(several, turns.mask))
-    return turns if form.mask.axes == 3 and several.call(turns, several.x, keep) else form

@@ -112,7 +112,7 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
         if idle and beside and not form.mask.required:
             continue  # a mask beside another one may be of something else that is not given
         if _is_broken_by(results, keep, own.mask):
-            return _read_as_showing_most(bench, own, keep)
+            return own
         if idle:
             ignored.append(own)
             continue
@@ -156,30 +156,6 @@ def _is_broken_by(results: Sequence[Tensor], keep: Tensor, mask: MaskConvention)
     broken = ~results[0].isfinite().all(-1)
     of_queries = broken.dim() == 2 and len(sees_some) in (1, broken.shape[1])
     return of_queries and bool((broken & sees_some).any())
-
-
-def _read_as_showing_most(bench: Bench, form: CallForm, keep: Tensor) -> CallForm:
-    """Return the form, or the one whose entries mean the opposite, if that changes less.
-
-    A mask that hides one key from one query changes little, unless its entries are misread.
-    """
-    one = torch.ones_like(keep)
-    one[..., -1, 0] = False
-    opposite = {Polarity.KEEP: Polarity.BLOCK, Polarity.BLOCK: Polarity.KEEP}
-    turned = replace(form.mask, polarity=opposite[form.mask.polarity], dtype="bool")
-    forms = form, replace(form, mask=turned)
-    if form.mask.required:
-        return form
-    without = bench.call(bench.contract.call_form, bench.x)
-    changes = [_measure_change(without, bench.call(each, bench.x, one)) for each in forms]
-    return forms[changes.index(min(changes))]
-
-
-def _measure_change(before: Sequence[Tensor], after: Sequence[Tensor]) -> float:
-    """Return how far the first results of two calls are apart; infinity if one is not finite."""
-    if not before or not after or not bool(after[0].isfinite().all()):
-        return math.inf
-    return float((after[0] - before[0]).norm())
 
 
 def _find_nearest_mask(bench: Bench, form: CallForm) -> CallForm | None:

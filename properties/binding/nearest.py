@@ -1,18 +1,11 @@
 """Describe an unrecognised class: the attempts to bind it, and the nearest attention."""
 
-import itertools
 import re
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.constructors import iter_suggested
-from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.binding.hypotheses import make_probe_case
-from headcheck.properties.binding.matching import find_exact, find_mistakes
-from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.binding.ways import ABSENT
 from headcheck.properties.contracts.contract import Entry
@@ -29,33 +22,14 @@ FAULT = re.compile(
 )
 """errors that no other value would avoid"""
 LACKED = re.compile(r"object has no attribute '(\w+)'")
-LEARNED = re.compile(r"quer|latent|seed|slot|probe|induc|pool|token", re.IGNORECASE)
-"""words in the path of a table of learned queries"""
-MAX_COMPARED = 4
-"""the most contracts to compare a class with; the contracts that names suggest come first"""
 
 
 def describe_failure(search: BindingSearch) -> str:
     """Return the attention nearest to a class, or else a description of the attempts."""
     if search.idle:
         return search.idle
-    learned = next(filter(None, map(_find_learned_queries, search.probes)), "")
-    if learned:
-        return f"attention of learned queries, `{learned}`: not judged"
     if any("d_latent" in probe.built.constructor.quantities for probe in search.probes):
         return "latent attention, but not in the form that is judged, with queries made of tokens"
-    again = next(filter(None, map(_find_layer_of_both, search.probes)), "")
-    if again:
-        return (
-            f"attention whose output layer, `{again}`, reads the queries' tokens beside what they "
-            "attend to, as Luong's of a decoder: not judged"
-        )
-    shared = filter(None, map(share_among_heads, search.probes))
-    nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
-    if nearest:
-        return (
-            f"nearest is {nearest} whose heads share one projection; usually each head has its own"
-        )
     if not search.probes:
         fault = find_fault(search)
         return f"it {fault}" if fault else _say_what_was_tried(search)
@@ -113,32 +87,6 @@ def depends_on_earlier_calls(search: BindingSearch) -> bool:
     return False
 
 
-def _find_learned_queries(probe: CallProbe) -> str:
-    """Return the path of a table with a row for each output, if outputs are not those of tokens."""
-    tokens = probe.seen.x.shape[1]
-    rows = {t.shape[1] for t in probe.seen.outputs if t.dim() == 3} - {tokens}
-    tables = (
-        path
-        for path, info in probe.built.tensors.items()
-        if info.kind == "parameter" and len(info.shape) > 1 and info.shape[-2] in rows
-        if info.shape[-1] > 1 and (LEARNED.search(path) or not path.endswith("weight"))
-    )
-    return next(tables, "")
-
-
-def _find_layer_of_both(probe: CallProbe) -> str:
-    """Return the path of the only layer twice as wide as a token, if a call takes two sequences.
-
-    A feed-forward has another that is as wide the other way round.
-    """
-    width = probe.seen.x.shape[-1]
-    wide = {p: i.shape for p, i in probe.built.tensors.items() if 2 * width in i.shape[-2:]}
-    taken = [role for role in probe.form.inputs if role != "mask"]
-    several = len(taken) > 1 and len(wide) == 1
-    found = (p for p, s in wide.items() if s == (width, 2 * width) and p.endswith(".weight"))
-    return next(found, "") if several else ""
-
-
 def find_fault(search: BindingSearch) -> str:
     """Return what a class raises whatever it is given, as a predicate; "" if that is not certain.
 
@@ -150,36 +98,3 @@ def find_fault(search: BindingSearch) -> str:
     absent = [text.removeprefix(ABSENT) for text in said if text.startswith(ABSENT)]
     own = [f"raises {text}" for text in said if FAULT.match(text)]
     return next(iter(absent + own), "")
-
-
-def share_among_heads(probe: CallProbe) -> CallProbe | None:
-    """Return the probe of a call, as if every head had its own copy of a shared projection.
-
-    None if no weight has the width of a single head.
-    """
-    case = probe.sizes.case
-    narrow = ((case.head_dim, case.head_dim), (case.head_dim,))
-    paths = [path for path, tensor in probe.seen.stored.items() if tuple(tensor.shape) in narrow]
-    if case.heads == 1 or not paths:
-        return None
-    wide = {path: _repeat(probe.seen.stored[path], case.heads) for path in paths}
-    infos = {p: replace(probe.built.tensors[p], shape=tuple(t.shape)) for p, t in wide.items()}
-    built = replace(probe.built, tensors={**probe.built.tensors, **infos})
-    return replace(
-        probe, built=built, seen=replace(probe.seen, stored={**probe.seen.stored, **wide})
-    )
-
-
-def _repeat(weight: Tensor, heads: int) -> Tensor:
-    """Return the weight of all heads together if each head has this weight."""
-    alike = [weight] * heads
-    return torch.cat(alike) if weight.dim() == 1 else torch.block_diag(*alike)
-
-
-def _name_attention(search: BindingSearch, probe: CallProbe) -> str:
-    """Describe the attention, perhaps with a mistake, that explains a call; "" if none does."""
-    for contract, sizes in itertools.islice(search.iter_likely(probe), MAX_COMPARED):
-        exact = find_exact(contract, sizes.case, probe.seen) is not None
-        if exact or next(find_mistakes(contract, sizes.case, probe.seen), None):
-            return describe_attention(contract)
-    return ""

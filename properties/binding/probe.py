@@ -148,18 +148,6 @@ class CallProbe:
         again = self._observe(self.seen.x, {**stored, **other}) if other else None
         return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
 
-    def ignores_last_row(self, path: str, stored: Tensor) -> bool:
-        """Whether the last row of a tensor changes no result, as of a table for longer inputs.
-
-        Raises SubmissionFailed if its process ends.
-        """
-        other = stored.clone()
-        last = other[..., -1, :]
-        other[..., -1, :] = ~last if last.dtype == torch.bool else last + 1
-        again = self._observe(self.seen.x, {**self.seen.stored, path: other})
-        self.module.write({path: stored})
-        return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
-
     def _observe(
         self, x: Tensor, weights: Mapping[str, Tensor], seed: int | None = None
     ) -> Observation | None:

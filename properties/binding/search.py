@@ -5,19 +5,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from headcheck.properties.binding import grounds
 from headcheck.properties.binding.building import (
     ConstructorSource,
     build_all,
-    iter_unshared,
-    list_sharing,
-    rename_quantities,
 )
 from headcheck.properties.binding.calls import (
     names_roles,
 )
 from headcheck.properties.binding.constructors import (
-    Constructor,
     iter_assigned,
     iter_of_one_length,
     iter_suggested,
@@ -59,12 +54,10 @@ from headcheck.properties.binding.probe import (
 )
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.contracts.contract import Contract, Entry
-from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.part import Found
-from headcheck.properties.signatures.signature import Signature
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case
 
@@ -128,8 +121,6 @@ class BindingSearch(Ways):
 
     def _iter_named(self) -> Iterator[Match]:
         yield from self._iter_among(iter_suggested, self._attempts)
-        if not self.probes:
-            yield from map(self._share_keys, self._iter_among(self._iter_unshared, ()))
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
         if not self.probes:
             yield from self._iter_among(iter_of_one_length, self._attempts, FULL)
@@ -142,26 +133,6 @@ class BindingSearch(Ways):
         found = (OWN_BATCH.search(text) for text in self.failures)
         batches = dict.fromkeys(int(each[1]) for each in found if each is not None)
         return [batch for batch in batches if PROBE.batch < batch <= MAX_OWN_BATCH][:1]
-
-    def _share_keys(self, match: Match) -> Match:
-        """Return a match that was found where no heads share keys, for a class that offers this.
-
-        So its mistake in sharing is found, or that it raises where heads share.
-        """
-        every = build_all(self.subject, self.signature, self.failures, iter_suggested)
-        sharing = next((list_sharing(each.constructor) for each in every), [])
-        if not sharing or self.lacks_import:
-            return match  # or nobody knows what it would do
-        arguments = rename_quantities(match.contract.arguments, dict.fromkeys(sharing, "kv_heads"))
-        shared = restate_steps(replace(match.contract, arguments=arguments))
-        return replace(match, contract=shared, remark=grounds.UNSHARED.say())
-
-    def _iter_unshared(self, signature: Signature) -> Iterator[Constructor]:
-        """Yield ways to construct a class so that no heads share keys, for one that offers more."""
-        built = build_all(self.subject, signature, self.failures, iter_suggested)
-        complete = (each.constructor for each in built)  # with the fields of configs
-        every = iter_unshared(itertools.chain(iter_suggested(signature), complete))
-        yield from dict.fromkeys(every)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:

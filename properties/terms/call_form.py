@@ -133,8 +133,6 @@ class MaskConvention:
     """the promised output of a query that may attend to nothing"""
     given_as: MaskSource = MaskSource.MASK
     """what a call is given, if the module makes the mask from something else"""
-    hides_later: bool = False
-    """whether every mask also hides later tokens, because the module leaves this to its caller"""
     in_turn: bool = False
     """whether the sequences of a batch take the masks in turn, as the windows of several images do;
     then only the first ones are passed, which repeat"""

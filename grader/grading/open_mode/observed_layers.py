@@ -9,8 +9,6 @@ from torch import Tensor
 
 from headcheck.grader.grading.open_mode.continued_layers import judge_continued
 from headcheck.grader.grading.open_mode.layer_claims import Claim, JudgedClaim
-from headcheck.grader.grading.open_mode.masked_layers import judge_masked
-from headcheck.grader.grading.open_mode.normed_alike import iter_normed_apart
 from headcheck.grader.grading.open_mode.residuals import find_lost_tokens
 from headcheck.grader.grading.tracing.calls import trace_probe
 from headcheck.grader.grading.tracing.graph import Flow
@@ -22,7 +20,6 @@ from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.counting import count, join_words
 from headcheck.properties.signatures.signature import Signature
-from headcheck.properties.signatures.vocabulary import guess_roles
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.group import PropertyGroup
@@ -49,11 +46,6 @@ HIDDEN = Claim(
     "Tokens that all attention hides have no effect on earlier tokens.",
     G.MASK,
 )
-NORMED = Claim(
-    "tokens_are_normed_alike",
-    "Queries, keys and values of the same tokens are normed alike.",
-    G.VALUES,
-)
 ADDED = Claim(
     "parts_add_to_their_tokens",
     "Where a layer has residuals, each of its parts adds to the tokens that it is given.",
@@ -64,7 +56,7 @@ REPEATED = Claim(
 )
 FINITE = Claim("results_are_finite", "Results are finite.", G.PRECISION)
 EFFECT = "what every part computes goes into the output"
-CLAIMS = (USED, OWN, NORMED, ADDED, APART, HIDDEN, REPEATED, FINITE)
+CLAIMS = (USED, OWN, ADDED, APART, HIDDEN, REPEATED, FINITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +91,8 @@ def observe_layer(
         return None
     read = {*flow.parameters.values()}
     breaches = tuple(filter(None, (check(probe, flow, signature) for check in CHECKS)))
-    asked = (judge(subject, signature, probe) for judge in (judge_masked, judge_continued))
-    further = list(filter(None, asked))
+    continued = judge_continued(subject, signature, probe)
+    further = () if continued is None else (continued,)
     breaches += tuple(each for each in further if not each.holds)
     return ObservedLayer(
         tuple(None if flow.kinds[n] == OF_TORCH else flow.get_position(n) for n in flow.softmaxes),
@@ -183,20 +175,6 @@ def _are_of_one_list(one: str, other: str) -> bool:
     parts = zip(one.split("."), other.split("."), strict=False)
     differ = [pair for pair in parts if pair[0] != pair[1]]
     return len(differ) == 1 and all(part.isdigit() for part in differ[0])
-
-
-def _find_normed_apart(probe: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
-    """Find tokens that are normed for queries or keys alone."""
-    roles = zip(signature.call, guess_roles(signature.call), strict=True)
-    required = [role for p, role in roles if role != "mask" and not p.has_default]
-    given = [role for role in probe.form.inputs if role != "mask"]
-    found = next(iter_normed_apart(flow, of_one=max(len(required), len(given)) < 2), None)
-    if found is None:
-        return None
-    normed, plain, step = found
-    got = f"the tokens are normed for the {normed}, and not for the {plain}"
-    lines = tuple(flow.list_around(step)[-1:])
-    return JudgedClaim(NORMED, f"the same norms before {normed} and {plain}", got, lines=lines)
 
 
 def _find_lost(_: CallProbe, flow: Flow, signature: Signature) -> JudgedClaim | None:
@@ -333,7 +311,6 @@ Check = Callable[[CallProbe, Flow, Signature], JudgedClaim | None]
 CHECKS: tuple[Check, ...] = (
     _find_without_effect,
     _find_shared,
-    _find_normed_apart,
     _find_lost,
     _find_mixed,
     _find_leak,

@@ -89,8 +89,6 @@ def convert_mask(
         keep = (keep[:, :, :1] if convention["keys_only"] else keep[:1]).to(x.device)
     else:
         keep = mask != 0
-    if convention["hides_later"]:
-        keep = mask = keep & _show_earlier(keep, x)
     if convention["given_as"] != "mask":
         return _say_in_numbers(keep, x.shape[0] if x.dim() == 3 else 1, convention)
     own: Tensor = keep if mask is None else mask
@@ -111,17 +109,7 @@ def convert_mask(
 def convert_numbers(convention: Mapping[str, Any], mask: Any, x: Tensor, *others: Tensor) -> Tensor:
     """Return a mask that is added to the scores, with its numbers unchanged."""
     dtype = x.dtype if convention["dtype"] is None else getattr(torch, convention["dtype"])
-    own = mask.to(dtype)
-    if convention["hides_later"]:
-        own = own.masked_fill(~_show_earlier(own, x), float(convention["fill"]))
-    return _fit_axes(convention, own, x.shape[0])
-
-
-def _show_earlier(mask: Tensor, x: Tensor) -> Tensor:
-    """Return which keys are not later than each query, if the queries are the last tokens."""
-    queries, keys = x.shape[-2], mask.shape[-1]
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=x.device)
-    return seen.tril(keys - queries)
+    return _fit_axes(convention, mask.to(dtype), x.shape[0])
 
 
 def _fit_axes(convention: Mapping[str, Any], mask: Tensor, batch: int) -> Tensor:

@@ -81,7 +81,9 @@ class ObjectHost:
     """Holds the objects made from a submission."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
-        self.namespace = {"__name__": "submission"} if namespace is None else namespace
+        self.namespace: dict[str, Any] = (
+            {"__name__": "submission"} if namespace is None else namespace
+        )
         self.objects: dict[int, MadeObject] = {}
         self.made = 0
         """how many objects were made so far"""

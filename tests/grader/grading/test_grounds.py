@@ -94,7 +94,7 @@ PAIRS: dict[Ground, tuple[str, str]] = {
 ELSEWHERE = {
     grounds.FLOWS: "test_flow_binding",
     grounds.NUMBERS: "test_other_masks", grounds.SHARING: "test_sharing_and_roles",
-    grounds.UNSHARED: "test_sharing_and_roles", grounds.WIDTHS: "test_open_mode",
+    grounds.WIDTHS: "test_open_mode",
     grounds.MASKS: "test_other_masks", grounds.BLOCK: "test_own_blocks",
     grounds.UNKNOWN: "test_layers", grounds.KIND: "test_other_kinds",
 }  # fmt: skip

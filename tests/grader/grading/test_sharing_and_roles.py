@@ -34,24 +34,6 @@ def test_neighbouring_heads_should_share(grade_text: GradeText) -> None:
     assert grade_text(right).status == "passed"
 
 
-def test_a_class_that_raises_where_heads_share_is_not_judged_where_none_do(
-    grade_text: GradeText,
-) -> None:
-    unshared = SHARED.replace("k, v = repeat_kv(k, times), repeat_kv(v, times)", "")
-    assert unshared != SHARED
-    record = grade_text(unshared)
-    assert record.status == "crashed"
-    assert "where every head has keys of its own" in str(record.notes)
-
-
-def test_sharing_that_needs_an_absent_module_is_not_judged(grade_text: GradeText) -> None:
-    absent = """if times > 1:
-            from .kernels import repeat_kv as repeat
-            k, v = repeat(k, times), repeat(v, times)"""
-    source = SHARED.replace("k, v = repeat_kv(k, times), repeat_kv(v, times)", absent)
-    assert source != SHARED and grade_text(source).status == "passed"
-
-
 ATTEND = """\
 import torch
 

@@ -30,12 +30,6 @@ ADDED = """
 bias = self.relative_position_bias_table[self.index].movedim(-1, 0)
 s = q @ k.mT / q.shape[-1] ** 0.5 + bias
 """
-TURNS = """
-if mask is not None:
-    n = len(mask)
-    s = s.unflatten(0, (-1, n)) + mask[None, :, None]
-    s = s.flatten(0, 1)
-"""
 
 
 def make_window(index: str = INDEX, scores: str = ADDED, sides: str = "window_size") -> str:
@@ -113,19 +107,6 @@ MISTAKES = {
 @pytest.mark.parametrize("name", [*MISTAKES])
 def test_a_mistake_in_the_numbers_is_named(name: str) -> None:
     assert mistaken(make_window(*MISTAKES[name])) == [name]
-
-
-@pytest.mark.parametrize("cut", ["(-1, n)", "(n, -1)"])
-def test_windows_of_several_images_take_masks_in_turn(cut: str) -> None:
-    """A class that gives masks to other windows is judged by what it should do."""
-    code = TURNS.replace("(-1, n)", cut)
-    code = code if cut == "(-1, n)" else code.replace("mask[None, :, None]", "mask[:, None, None]")
-    init = WINDOW.format(index=INDEX, sides="window_size")
-    own = make(
-        takes="dim, window_size, heads", init=init, scores=ADDED, mask=code, call="x, mask=None"
-    )
-    mask = must_bind(own).contract.call_form.mask
-    assert mask.in_turn and mask.axes == 3 and mask.polarity is Polarity.ADDED
 
 
 @pytest.mark.parametrize(

@@ -12,28 +12,12 @@ self.dim = dim
 self.q, self.k, self.v = (nn.Linear(dim // heads, dim // heads, bias=BIAS) for _ in range(3))
 self.out = nn.Linear(dim, dim)
 """
-CUT_FIRST = """
-q, k, v = (
-    layer(tokens.unflatten(-1, (self.heads, -1))).transpose(1, 2)
-    for layer, tokens in zip((self.q, self.k, self.v), inputs)
-)
-"""
 
 
 def tell(source: str) -> str:
     found = bind_source(source)
     assert isinstance(found, NotBound)
     return found.tried
-
-
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("scores", [SCORES, "s = q @ k.mT / self.dim ** 0.5"])
-def test_heads_that_share_one_projection_are_named(bias: bool, scores: str) -> None:
-    init = SHARED.replace("BIAS", str(bias))
-    assert tell(make(init=init, project=CUT_FIRST, scores=scores)) == (
-        "nearest is multi-head self-attention with an output layer whose heads share one "
-        "projection; usually each head has its own"
-    )
 
 
 @pytest.mark.parametrize(
@@ -46,37 +30,6 @@ def test_heads_that_share_one_projection_are_named(bias: bool, scores: str) -> N
 def test_what_is_something_else_is_told_what_was_tried(out: str, told: str) -> None:
     parts = {"init": "self.only = nn.Linear(dim, dim)", "project": "", "scores": "s = x"}
     assert told in tell(make(**parts, out=out))
-
-
-LEARNED = "self.{0} = nn.Parameter(torch.randn(3, dim))\n" + SEPARATE
-TAKEN = "inputs = self.{0}.expand(len(x), -1, -1), x, x"
-
-
-@pytest.mark.parametrize("name", ["latents", "blorp"])
-def test_learned_queries_are_named(name: str) -> None:
-    project = TAKEN.format(name) + PROJECT
-    told = tell(make(init=LEARNED.format(name), project=project))
-    assert told == f"attention of learned queries, `{name}`: not judged"
-
-
-LUONG = """
-def attend(x, memory):
-    return torch.softmax(x @ memory.mT, -1) @ memory
-"""
-BOTH = "o = torch.tanh(self.both(torch.cat([attend(x, memory), x], -1)))"
-
-
-@pytest.mark.parametrize(
-    ("layers", "told"),
-    [
-        ("self.both = nn.Linear(2 * dim, dim)", True),
-        ("self.both, self.more = nn.Linear(2 * dim, dim), nn.Linear(dim, 2 * dim)", False),
-    ],
-)
-def test_an_output_layer_that_also_reads_queries_is_told_of(layers: str, told: bool) -> None:
-    parts = {"init": layers, "project": "", "scores": "s = x", "before": LUONG}
-    said = tell(make(takes="dim", call="x, memory", out=BOTH, **parts))
-    assert said.startswith("attention whose output layer, `both.weight`, reads") == told
 
 
 @pytest.mark.parametrize("add", ["x += self.places[: x.shape[1]]"])
