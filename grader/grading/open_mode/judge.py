@@ -18,6 +18,7 @@ from headcheck.grader.grading.open_mode.own_terms import (
 )
 from headcheck.grader.grading.open_mode.recognition import Recognition, recognise
 from headcheck.grader.grading.open_mode.several_masks import (
+    add_masks,
     give_first_mask,
     list_other_masks,
     takes_mask,
@@ -109,8 +110,16 @@ class OpenJudge:
         records = [self._grade(make_open_target(signature, binding, apart=bound))]
         for name, each in bound.items():
             both = give_first_mask(each, signature, binding)
-            records.append(self._grade(make_open_target(alone[name].signature, both)))
+            records.append(self._judge_both_masks(alone[name].signature, both))
         return min(records, key=_compute_share)
+
+    def _judge_both_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord:
+        """Return the record of a class with two masks; they may have to be added to the scores."""
+        first, added = self._grade(make_open_target(signature, binding)), add_masks(binding)
+        if added is None or first.status == Status.PASSED.value:
+            return first
+        second = self._grade(make_open_target(signature, added))
+        return max((first, second), key=_compute_share)
 
     def _grade(self, target: Target) -> SubmissionRecord:
         return grade_target(self.session, self.submission, self.settings, target, self.emit)

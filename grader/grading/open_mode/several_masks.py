@@ -7,6 +7,7 @@ from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.calls import list_mask_names, list_masks_of_others
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.signatures.signature import Signature
+from headcheck.properties.terms.call_form import Polarity
 
 C = Capability
 OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_(\w+_)?mask|\w*mask_q(uery|ueries)?")
@@ -41,3 +42,18 @@ def give_first_mask(alone: Binding, signature: Signature, binding: Binding) -> B
     named = first.argument or list_mask_names(signature.call)[0]
     own = replace(form, beside=replace(first, argument=named))
     return replace(alone, contract=replace(alone.contract, call_form=own))
+
+
+def add_masks(binding: Binding) -> Binding | None:
+    """Return the binding with masks that are added; None if calls get one mask, or others.
+
+    A fused kernel takes both kinds, but a class that adds up its masks means the second.
+    """
+    form = binding.contract.call_form
+    if form.beside is None or {form.mask.polarity, form.beside.polarity} != {Polarity.KEEP}:
+        return None
+    mask, beside = (
+        replace(each, polarity=Polarity.ADDED, dtype=None) for each in (form.mask, form.beside)
+    )
+    own = replace(form, mask=mask, beside=beside)
+    return replace(binding, contract=replace(binding.contract, call_form=own))

