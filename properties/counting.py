@@ -8,14 +8,6 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def choose_form(one: str, many: str, number: int, /, **slots: object) -> str:
-    """Return the sentence for one or for several, its slots filled; the slot `n` is the number.
-
-    Both sentences are ours. What a submission wrote may fill a slot, and is no template.
-    """
-    return (one if number == 1 else many).format(n=number, **slots)
-
-
 def count_share(part: int, whole: int, noun: str) -> str:
     """Return the beginning of a sentence: `2 of 3 elements are`, or `the only element is`."""
     which = f"the only {noun}" if part == whole == 1 else f"{part} of {count(whole, noun)}"

@@ -78,7 +78,8 @@ def write_wrong(folder: Path, kept: Iterable[Judged]) -> None:
     (folder / "wrong").mkdir(parents=True, exist_ok=True)
     names: set[str] = set()
     for each in kept:
-        names.add(name := _make_name(each, names))
+        name = _make_name(each, names)
+        names.add(name)
         change = each.answer.name.replace("\\", "/").replace('"', "'").splitlines()[0]
         tag = "" if each.mistake is None else f" (named: {each.mistake})"
         text = f'"""The change: {change}.{tag}"""\n\n{each.answer.source}\n'

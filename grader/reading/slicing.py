@@ -5,14 +5,15 @@ Theory
 A submission is a sequence of top-level statements; a notebook's cells are concatenated in
 source order. The effects of each statement follow from its syntax:
 
-eager names it reads while it runs: bases, decorators, defaults, annotations, class bodies lazy
-names that a function in it reads when it is called later kills names it certainly binds, so that
-their earlier meaning no longer matters changes names whose objects it changes in place: `cfg["n"] =
-3`, `Attention.forward = f`,
-         `setattr(Attention, …)`, `import a.b`, a statement that grows a list, set or dict
-         (`sizes.append(3)`)
-binds    all of these, names it may bind (one branch of an `if`), and names that a function
-         it calls declares `global`
+- eager: names it reads while it runs, as in bases, decorators, defaults, annotations and the bodies
+  of classes
+- lazy: names that a function in it reads when it is called later
+- kills: names it certainly binds, so that their earlier meaning no longer matters
+- changes: names whose objects it changes in place, as in `cfg["n"] = 3`, `Attention.forward = f`,
+  `setattr(Attention, …)`, `import a.b`, or a statement that grows a list, set or dict
+  (`sizes.append(3)`)
+- binds: all of these, names it may bind (one branch of an `if`), and names that a function it calls
+  declares `global`
 
 What `name` means at a given moment is decided by the statements before it (its reaching
 definitions): walking backwards, all statements that bind it, up to and including the first that
