@@ -129,7 +129,7 @@ def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) ->
                 return judge(run, kind, course)
 
 
-@pytest.mark.sampled("kind", KINDS, ("child", "server"))
+@pytest.mark.sampled("kind", KINDS, ("child",))
 def test_killed_process_costs_no_verdict_and_no_delay(
     kind: str, course: Course, tmp_path: Path
 ) -> None:

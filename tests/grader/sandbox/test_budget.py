@@ -359,6 +359,13 @@ def test_first_of_too_many_definitions_are_graded_and_others_named(
     )
 
 
+def test_reading_a_large_file_does_not_count_as_a_call(grade_notebook: GradeNotebook) -> None:
+    cells = [f"value_{n} = [{n}]\n" * 60 for n in range(60)]
+    [record] = grade_notebook(HONEST, *cells, limits=Limits(read_s=0.02)).values()
+    assert record.error is not None and record.error.kind == "unreadable"
+    assert record.error.message.startswith("reading it took more than 0.02 s: hand in a smaller")
+
+
 def test_huge_tuple_is_refused_in_the_worker(grade_notebook: GradeNotebook) -> None:
     [record] = grade_notebook(COSTLY["empty_tensors"]).values()
     assert record.status == "failed"

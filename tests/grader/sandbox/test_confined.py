@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 import headcheck
 from headcheck import exercises
@@ -74,6 +75,16 @@ def test_level_a_hides_the_existence_of_files(confined_sandbox: SandboxDriver, l
     assert (confined_sandbox.evaluate(pids) == "[]") == (level == "A")
 
 
+def test_the_folders_of_solutions_cannot_be_listed(
+    confined_sandbox: SandboxDriver, level: str
+) -> None:
+    if level != "A" and any(part.endswith("-packages") for part in SOLUTION.parts):
+        pytest.skip("Landlock alone cannot hide names beneath an installation's packages")
+    assert confined_sandbox.get_failure(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(
+        ABSENT
+    )
+
+
 @pytest.mark.parametrize("module", ["wave", "sqlite3", "curses", "einops", "numpy.polynomial"])
 def test_unused_modules_can_be_imported(confined_sandbox: SandboxDriver, module: str) -> None:
     loaded = confined_sandbox.evaluate(
@@ -99,6 +110,42 @@ def test_solution_packages_cannot_be_imported_even_by_path(
         pytest.skip(f"{module} does not lie beside the exercises")
     body = f"sys.modules.pop('headcheck', None)\nsys.path.insert(0, {str(root)!r})\nimport {module}"
     assert confined_sandbox.get_failure(body).message.startswith(("ModuleNotFoundError", DENIED))
+
+
+@pytest.mark.parametrize(
+    "folder", ["/", "/tmp", "/var/tmp", "/dev/shm", str(Path(torch.__file__).parent)]
+)
+def test_child_writes_nowhere_outside(confined_sandbox: SandboxDriver, folder: str) -> None:
+    path = f"{folder}/headcheck-was-here"
+    failure = confined_sandbox.get_failure(f"open({path!r}, 'w')")
+    assert failure.message.startswith((DENIED, "OSError: [Errno 30]", "FileNotFoundError"))
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "os.fork()",
+        "os.posix_spawn('/bin/true', ['true'], {})",
+        "os.execv('/bin/true', ['true'])",
+        "__import__('subprocess').run(['/bin/true'])",
+        "__import__('multiprocessing').Process(target=print).start()",
+        "__import__('socket').socket()",
+        "__import__('socket').socketpair()",
+        "os.kill(os.getppid() or 1, 0)",
+        "os.memfd_create('x')",
+        "os.setuid(0)",
+        "os.chmod(os.getcwd(), 0o777)",
+        "os.setpriority(os.PRIO_PROCESS, 0, 5)",
+        "os.pidfd_open(os.getpid())",
+        "resource.prlimit(os.getppid() or 1, resource.RLIMIT_CPU)",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))",
+    ],
+)
+def test_forbidden_operations_are_refused(confined_sandbox: SandboxDriver, expression: str) -> None:
+    message = confined_sandbox.get_failure(expression).message
+    refused = "not permitted" in message or "denied" in message or "not allowed" in message
+    assert refused or "exceeds maximum limit" in message, message
 
 
 def test_threads_work_and_are_limited(confined_sandbox: SandboxDriver, level: str) -> None:
@@ -130,6 +177,33 @@ def test_exceeded_limit_is_named(confined_sandbox: SandboxDriver) -> None:
         "kept = [open('/dev/null') for _ in range(99)]", Limits(open_files=20)
     )
     assert "Too many open files" in files.message
+
+
+def test_all_replies_together_are_limited(confined_sandbox: SandboxDriver) -> None:
+    limits = Limits(replies=3 << 20)
+    session, module = confined_sandbox.open_with_body("return torch.zeros(1 << 18)", limits)
+    for _ in range(2):
+        confined_sandbox.call(module)
+    with pytest.raises(Exception, match="answered with more than 3 MiB in all"):
+        confined_sandbox.call(module)
+    session.close()
+
+
+def test_processor_time_counts_over_fresh_processes(sandbox: SandboxDriver) -> None:
+    body = "end = time.process_time() + 0.7\nwhile time.process_time() < end: pass\nos._exit(0)"
+    session, module = sandbox.open_with_body(body, Limits(cpu_s=2))
+    messages = []
+    for _ in range(4):
+        try:
+            session.revive()
+            module = type(module)(module.subject, 1)  # type: ignore[attr-defined, call-arg]
+            session.request("get_function", {"name": "wanted"})
+            sandbox.call(module)
+        except Exception as error:
+            messages.append(str(error))
+    session.close()
+    assert messages[0].startswith("the process ended itself")
+    assert messages[-1] == "used more than 2 s of processor time"
 
 
 def test_level_a_has_a_private_folder(confined_sandbox: SandboxDriver, level: str) -> None:

@@ -1,9 +1,10 @@
-"""`kill -9` of the grader at any moment leaves no orphan; other kills: tests/grader/test_kills."""
+"""`kill -9` of grader, server or child, at any moment: no orphan, and no wrong verdict."""
 
 import contextlib
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import time
 import warnings
@@ -16,7 +17,8 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 from headcheck.grader.sandbox.isolation import Layer
 from tests.commands import RIGHT
 
@@ -30,18 +32,23 @@ ON_LEVELS = pytest.mark.sampled("without", WITHOUT, WITHOUT[:1], ids=lambda w: "
 
 
 def grade_for_ever(path: Path, without: tuple[str, ...], lines: int, errors: int) -> None:
-    """Grade the same right answer again and again, and say how it went."""
+    """Grade the same right answer again and again, and say how it went and when it began."""
     os.dup2(errors, 2)
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
     [answer] = find_submissions([str(path)])
     with os.fdopen(lines, "w", buffering=1) as out:
         server = ServerHandle(without=[Layer(name) for name in without])
-        print("starts", file=out)
-        with server:
-            print("ready", file=out)
-            while True:
-                [record] = grade_file_or_raise(server, answer, settings)
-                print(record.status, record.score == record.max_score, file=out)
+        assert server.zygote.process is not None
+        print("zygote", server.zygote.process.pid, file=out)
+        try:
+            with server:
+                print("ready", server.process.pid, file=out)
+                while True:
+                    began = time.monotonic()
+                    [record] = grade_file_or_raise(server, answer, settings)
+                    print(record.status, record.score == record.max_score, began, file=out)
+        except SandboxError as error:
+            print("error", error, file=out)
 
 
 class RunningGrader:
@@ -60,13 +67,20 @@ class RunningGrader:
         os.close(to_lines)
         os.close(to_errors)
         self.lines, self.errors = os.fdopen(lines), os.fdopen(errors)
-        assert self.lines.readline() == "starts\n"
+        self.zygote = int(self.lines.readline().split()[1])
 
     def begun(self) -> "RunningGrader":
-        """The same, once it has said that it is ready, and given a verdict."""
-        assert self.lines.readline() == "ready\n"
-        assert self.lines.readline() == "passed True\n"
+        said, server = self.lines.readline().split()
+        assert said == "ready"
+        self.server = int(server)
+        self.verdict()
         return self
+
+    def verdict(self) -> float:
+        """When the grading began whose verdict is next; the verdict is the right one."""
+        status, full, began = self.lines.readline().split()
+        assert (status, full) == ("passed", "True")
+        return float(began)
 
     def alive(self) -> set[int]:
         """Zygote, server and its children: their command line names the grader."""
@@ -80,6 +94,12 @@ class RunningGrader:
                 ):
                     found.add(int(folder.name))
         return found
+
+    def child(self) -> int:
+        """A process in which a submission runs, as soon as there is one."""
+        while not (children := self.alive() - {self.zygote, self.server}):
+            time.sleep(0.001)
+        return min(children)
 
     def close(self) -> None:
         self.process.kill()
@@ -105,6 +125,29 @@ def grader_process(tmp_path: Path, without: tuple[str, ...]) -> Iterator[Running
     assert gone(running)
 
 
+def kill_children(grader_process: RunningGrader, times: int, chance: random.Random) -> None:
+    """Children are killed at random moments, one of each grading at most: every verdict is right.
+
+    Whose processes are killed as often as it is tried again (session.TRIES) is not graded.
+    """
+    for _ in range(times):
+        time.sleep(chance.uniform(0, 0.2))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(grader_process.child(), signal.SIGKILL)
+        killed = time.monotonic()
+        while grader_process.verdict() < killed:
+            pass
+
+
+def kill_server(grader_process: RunningGrader, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 0.3))
+    os.kill(grader_process.server, signal.SIGKILL)
+    said = grader_process.lines.read().splitlines()
+    assert said[-1] == f"error {launch.GONE}"
+    assert all(line.startswith("passed True") for line in said[:-1])
+    assert gone(grader_process)
+
+
 def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: float = 0.3) -> None:
     time.sleep(chance.uniform(0, longest))
     grader_process.process.kill()
@@ -112,6 +155,14 @@ def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: f
     said = grader_process.lines.read().splitlines()
     assert all(line.startswith(("ready", "passed True")) for line in said)
     assert grader_process.errors.read() == ""
+
+
+@ON_LEVELS
+def test_killed_child_loses_no_verdict_and_a_killed_server_ends_the_run(
+    grader_process: RunningGrader,
+) -> None:
+    kill_children(grader_process.begun(), 2, random.Random(1))
+    kill_server(grader_process, random.Random(2))
 
 
 @ON_LEVELS
@@ -133,6 +184,9 @@ def test_kills_at_random_moments_leave_no_processes(
     seed: int, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
     chance = random.Random(seed)
+    with contextlib.closing(RunningGrader(tmp_path, without)) as running:
+        kill_children(running.begun(), 4, chance)
+        kill_server(running, chance)
     for longest in (0.5, 2.0, 6.0):
         with contextlib.closing(RunningGrader(tmp_path, without)) as running:
             kill_grader(running, chance, longest)

@@ -10,14 +10,44 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.subject import CallOptions
 from tests.grader.conftest import SandboxDriver
 
 LOOP = "while True: pass"
 
 # ----------------------------------------------------------------- what a child is born with
+
+
+def test_child_environment_contains_none_of_ours(sandbox: SandboxDriver) -> None:
+    canary = "HEADCHECK_TEST_CANARY"
+    assert canary in os.environ
+    names = sandbox.evaluate("sorted(os.environ)")
+    assert "PATH" in names and "OMP_NUM_THREADS" in names
+    assert not any(other in names for other in (canary, "PYTEST", "PYTHONPATH"))
+    if os.geteuid() != 0:
+        return  # only root can look into the server
+    inherited = Path(f"/proc/{sandbox.server.process.pid}/environ").read_bytes().decode()
+    assert "PATH" in inherited
+    assert canary not in inherited and "PYTEST" not in inherited
+
+
+def test_one_socket_is_open_and_no_other_file(sandbox: SandboxDriver) -> None:
+    body = """
+        found = []
+        for fd in range(1000):
+            try:
+                found.append((fd, os.fstat(fd).st_mode >> 12))
+            except OSError:
+                pass
+        raise ValueError(found)
+    """
+    device, socket = 0o2, 0o14
+    found = [(0, device), (1, device), (2, device), (3, socket)]
+    assert sandbox.get_failure(body).message == f"ValueError: {found}"
 
 
 def test_there_is_one_thread(sandbox: SandboxDriver) -> None:
@@ -32,6 +62,16 @@ def test_files_are_few_and_small(sandbox: SandboxDriver) -> None:
     assert int(sandbox.evaluate("resource.getrlimit(resource.RLIMIT_FSIZE)[1]")) <= 16 << 20
 
 
+def test_solutions_are_neither_loaded_nor_importable(sandbox: SandboxDriver) -> None:
+    rooms = ("headcheck.reference", "headcheck.properties", "headcheck.exercises")
+    loaded = f"[n for n, m in sys.modules.items() if m and n.startswith({rooms})]"
+    assert sandbox.evaluate(loaded) == "[]"
+    # The folder itself is an empty one, which Python takes for a package.
+    for module in ("reference.attention", "properties.bounds.oracle", "exercises.catalogue"):
+        failure = sandbox.get_failure(f"import headcheck.{module}")
+        assert failure.message.startswith("ModuleNotFoundError")
+
+
 def test_children_draw_the_same_random_numbers_so_that_verdicts_can_be_repeated(
     sandbox: SandboxDriver,
 ) -> None:
@@ -43,6 +83,16 @@ def test_children_draw_the_same_random_numbers_so_that_verdicts_can_be_repeated(
         drawn.append(sandbox.call(module).outputs[0].tolist())
         session.close()
     assert drawn[0] == drawn[1]
+
+
+def test_one_submission_does_not_see_another(sandbox: SandboxDriver) -> None:
+    spoil = "import json\njson.dumps = torch.softmax = None\nreturn x"
+    first, spoiler = sandbox.open_with_body(spoil)
+    sandbox.call(spoiler)
+    second, other = sandbox.open_with_body("return torch.softmax(x, -1)")
+    assert sandbox.call(other).outputs[0].sum() == 1
+    first.close()
+    second.close()
 
 
 def test_several_children_answer_side_by_side(sandbox: SandboxDriver) -> None:
@@ -60,6 +110,13 @@ def test_requests_are_answered_one_after_the_other(sandbox: SandboxDriver) -> No
     assert [(reply.id, reply.op) for reply in replies] == [(n, "raised") for n in (1, 2, 3)]
     child.close()
     child.close()  # again, for nothing
+
+
+def test_tensors_cross_unchanged(sandbox: SandboxDriver) -> None:
+    session, module = sandbox.open_with_body("return x")
+    for x in (torch.rand(3, 4).T, torch.rand(2, 5, dtype=torch.float64), torch.tensor(1.5)):
+        assert torch.equal(module.forward([x], CallOptions()).outputs[0], x)
+    session.close()
 
 
 def test_a_child_takes_milliseconds(sandbox: SandboxDriver) -> None:

@@ -23,6 +23,12 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.conftest import SandboxDriver
 
 # ----------------------------------------------------------------------- endless calls
+
+DEAF = """
+    for each in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(each, signal.SIG_IGN)
+    while True: pass
+"""
 THREAD = """
     import threading
     thread = threading.Thread(target=time.sleep, args=(60,))
@@ -33,13 +39,17 @@ THREAD = """
 
 ENDLESS = {
     "loop": "while True: pass",
+    "loop in C": "10 ** 10**9",
     "giant sort": "sorted(range(10**8), key=lambda n: -n)",
+    "sleep": "time.sleep(60)",
+    "waits for a signal": "signal.pause()",
+    "ignores signals": DEAF,
     "finally": "try:\n    while True: pass\nfinally:\n    return x",
     "thread": THREAD,
 }
 
 
-# The attacks in tests/hostile loop in C, sleep, and ignore signals.
+# The attacks in tests/hostile loop in C, sleep, and ignore signals in every run.
 @pytest.mark.sampled("kind", ENDLESS, ["loop", "finally", "thread"])
 def test_a_call_without_end_is_ended(sandbox: SandboxDriver, kind: str) -> None:
     began = time.monotonic()
@@ -98,6 +108,17 @@ def test_processor_time_is_limited_over_all_calls(sandbox: SandboxDriver, ignore
         ("os.close(3)\nos._exit(0)", "the process ended itself"),
         ("os.close(3)\ntime.sleep(60)", "broke off the conversation"),
     ],
+    ids=[
+        "exit with 0",
+        "exit with 1",
+        "KeyboardInterrupt",
+        "segmentation fault",
+        "abort",
+        "kills itself",
+        "raises SIGKILL",
+        "hangs up and ends",
+        "hangs up and stays",
+    ],
 )
 def test_a_process_that_ends_is_a_failure_of_that_call(
     sandbox: SandboxDriver, body: str, message: str
@@ -124,7 +145,46 @@ def test_endless_recursion_is_reported_with_its_location(sandbox: SandboxDriver)
     assert failure.line == 3
 
 
+def test_recursion_without_a_limit_ends(sandbox: SandboxDriver) -> None:
+    body = "sys.setrecursionlimit(10**9)\ndef f(n): return max(map(f, [n + 1]))\nreturn f(0)"
+    failure = sandbox.get_failure(body, Limits(memory=256 << 20))
+    assert failure.status in (Status.CRASHED, Status.OUT_OF_MEMORY)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return bytearray(64 << 30)",
+        "return torch.zeros(8 << 30)",
+        "kept = [0]\nwhile True: kept += kept",
+        "kept = []\nwhile True: kept.append(torch.ones(1 << 22))",
+        "return x.expand(1 << 33, 2).clone()",
+    ],
+    ids=["bytes", "tensor", "list", "many tensors", "expanded"],
+)
+def test_out_of_memory_is_reported(sandbox: SandboxDriver, body: str) -> None:
+    failure = sandbox.get_failure(body, Limits(memory=256 << 20))
+    assert failure.status is Status.OUT_OF_MEMORY
+
+
 # ------------------------------------------------------------------------ conversation
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        r"os.write(3, b'\xff' * 100)",
+        r"os.write(3, b'GET / HTTP/1.1\r\n\r\n')",
+        r"os.write(3, struct.pack('<IQ', 2, 0) + b'{}')",
+        r"os.write(3, struct.pack('<IQ', 20, 1 << 60))",
+        "import pickle\nd = pickle.dumps(open)\nos.write(3, struct.pack('<IQ', len(d), 0) + d)",
+    ],
+    ids=["noise", "words", "empty header", "endless body", "pickle"],
+)
+def test_invalid_frame_closes_the_channel(sandbox: SandboxDriver, body: str) -> None:
+    failure = sandbox.get_failure(body)
+    assert failure.status is Status.CRASHED
+    assert "broke off the conversation" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -233,6 +293,16 @@ def test_late_reply_is_not_used_for_the_next_request(
     os.kill(server.process.pid, signal.SIGCONT)
     with pytest.raises(SandboxError, match="the fork server is gone"):
         server.start_child(Limits())
+
+
+def test_slow_trickle_of_bytes_gains_no_time(sandbox: SandboxDriver) -> None:
+    body = """
+        os.write(3, struct.pack("<IQ", 100, 0))
+        while True:
+            time.sleep(0.1)
+            os.write(3, b" ")
+    """
+    assert sandbox.get_failure(body, Limits(call_s=1)).status is Status.TIMED_OUT
 
 
 def test_an_answer_that_is_too_large_is_not_read(sandbox: SandboxDriver) -> None:
