@@ -19,6 +19,8 @@ import torch
 def attend(x):
     return torch.softmax(x @ x.mT, dim=-1) @ x
 """
+EVEN = RIGHT.replace("    return", "    assert x.shape[1] % 2 == 0\n    return")
+KEYS_LOST = RIGHT.replace("x @ x.mT", "(x @ x.mT)[:1, :1]")
 FLOAT32 = RIGHT.replace("dim=-1)", "dim=-1, dtype=torch.float32).to(x.dtype)")
 DOUBLED = RIGHT.replace("x @ x.mT", "2 * x @ x.mT")
 COLUMNS = RIGHT.replace("dim=-1", "dim=-2")
@@ -149,13 +151,80 @@ def test_search_prints_a_line_that_replays(run_apart: Run, pytester: pytest.Pyte
     assert replayed.stdout.startswith("holds: The output equals the equation")
 
 
-def test_a_wrong_name_is_a_usage_error(run: Run, pytester: pytest.Pytester) -> None:
+@pytest.mark.whole
+def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
+    run_apart: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(mine=LATE)
+    pytester.makeconftest(PROFILE)
+    asked = ("mine.py:attend", *SEARCH, "-k", "equation or device_is_kept or finite")
+    alone = run_apart(*asked, "-p", "no:xdist", "--hypothesis-show-statistics")
+    alone.stdout.fnmatch_lines(["*it_equals_the_equation[[]cpu-float64]:*"])
+    # With a seed of its own Hypothesis leaves the database alone.
+    assert not (pytester.path / "found").exists()
+    assert run_apart("mine.py:attend", *SEARCH[:4], "-k", "equation", "-p", "no:xdist").ret == 1
+    assert any((pytester.path / "found").rglob("*"))
+    shared = run_apart(*asked, "-n", "2")
+    assert failures(shared) == failures(alone) != set()
+    assert shared.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] > 3
+
+
+@pytest.mark.whole
+def test_sizes_are_kept_by_the_bank_and_by_the_search(
+    run_apart: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(mine=EVEN)
+    pytester.makeconftest(PROFILE)
+    asked = ("mine.py:attend", *SEARCH, "-k", "equation or refused or finite")
+    refused = run_apart(*asked)
+    assert {name.split("[")[0] for name in failures(refused)} == {"headcheck::no_case_is_refused"}
+    refused.stdout.fnmatch_lines(
+        ["  hint      *--headcheck-sizes", "  refused   * of * cases; the*"]
+    )
+    assert run_apart(*asked, "--headcheck-sizes", "d_in=even").ret == 0
+
+
+@pytest.mark.whole
+def test_dependants_of_a_failed_property_are_not_tried(
+    run_apart: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(mine=KEYS_LOST.replace("@ x\n", "@ x[:1, :, None]\n"))
+    result = run_apart("mine:attend", "-rfs", "-k", "shape or equation")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["SKIPPED*not tried, because of the_output_has_the_right_shape[[]cpu-float64]"]
+    )
+    assert {name.split("[")[0] for name in failures(result)} == {
+        "headcheck::the_output_has_the_right_shape"
+    }
+
+
+MISNAMED = [
+    (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
+    (["mine:attend"], "simplifed_attention", "did you mean simplified_attention?"),
+    (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
+    (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
+]
+
+
+@pytest.mark.sampled(("arguments", "slug", "message"), MISNAMED, MISNAMED[:1])
+def test_a_wrong_name_is_a_usage_error(
+    run_apart: Run, pytester: pytest.Pytester, arguments: list[str], slug: str, message: str
+) -> None:
     pytester.makepyfile(mine=RIGHT)
-    result = run("mine:atend")
+    result = run_apart(*arguments, slug=slug)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    message = "mine defines no `atend`; did you mean `attend`?"
     assert [line for line in result.errlines if line.endswith(message)]
     result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_the_bank_and_the_search_are_all_that_can_be_asked_for(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(mine=RIGHT)
+    result = run("mine:attend", "--headcheck-cases", "6")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*argument --headcheck-cases: invalid choice: '6' (choose*"])
 
 
 def test_nothing_heavy_is_imported_before_anyone_asks() -> None:
