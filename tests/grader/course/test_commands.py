@@ -1,5 +1,6 @@
 """The commands about a course, from the command line to the exit code; with a real sandbox."""
 
+import base64
 import json
 import shutil
 import zipfile
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from headcheck.exercises import BY_SLUG
+from headcheck.grader import run
+from headcheck.grader.course import grading
 from headcheck.grader.course.store.store import open_store
 from headcheck.properties.terms.depth import Depth
 from tests.commands import RIGHT, WRONG, Command
-from tests.grader.course.gradebooks import read_rows
+from tests.grader.course.gradebooks import read_rows, refuse_to_judge
 from tests.interpreter import run_python
 
 SLUG = "simplified_attention"
@@ -278,3 +281,74 @@ assert not heavy, heavy
 """
     done = run_python("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_only_points_change_is_not_judged_again(
+    kept: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "create_sandbox", refuse_to_judge)
+    monkeypatch.setattr(grading, "precompile_plans", refuse_to_judge)
+    Path("course.toml").write_text(f"[points.{SLUG}]\nvalues = 17\nprecision = 1.25\n")
+    rounded = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml", "--round", "2.5")
+    assert kept(*rounded, "--diff").code == 1
+    assert kept(*rounded).code == 1
+    exported = kept("export", SLUG, "--store", "c.db", "--format", "csv")
+    rows = {row["student"]: row for row in read_rows(exported.out)}
+    assert {r["max_score"] for r in rows.values()} == {"55.25"}
+    assert rows["s1"]["score"] == "55.25", "all points stay all points"
+    assert rows["18"]["score"] == "30"
+    again = (*GRADE, "--roster", "roster.csv", "--round", "4", "--format", "json")
+    told = json.loads(kept(*again, "--course", "course.toml").out)
+    scores = {each["student"]: each["score"] for each in told["submissions"]}
+    assert scores == {"s1": 55.25, "18": 32.0, "19": 0.0}
+    assert told["sandbox"] is not None
+    assert kept("regrade", SLUG, "--store", "c.db").code == 0, "points are kept with the run"
+
+
+def test_a_rubric_is_set_by_regrade_and_by_grade_and_judges_nothing(
+    kept: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "create_sandbox", refuse_to_judge)
+    weights = f"[weights.{SLUG}]\n99 = {{ style = 0 }}\n"
+    Path("course.toml").write_text(f"[rubric.{SLUG}]\nstyle = {{ points = 18 }}\n{weights}")
+    regrade = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml")
+    shown = kept(*regrade, "--diff")
+    assert f"{SLUG}: 82 points before, 100 now" in shown.out and "2 would lose" in shown.out
+    assert shown.err == "headcheck: in [weights], and without a result there: 99\n"
+    assert "no criterion" not in kept(*regrade).err
+    assert "32.83 before, 50.83 now" in kept("mark", WHO, "style", "18", "--store", "c.db").out
+    Path("course.toml").write_text(f"[rubric.{SLUG}]\nstyle = {{ points = 8 }}\n")
+    assert kept(*GRADE, "--roster", "roster.csv", "--course", "course.toml").code == 1
+    assert kept(*GRADE, "--roster", "roster.csv").code == 1, "it stays without a course file"
+    exported = kept("export", SLUG, "--store", "c.db", "--format", "csv")
+    assert exported.err == "headcheck: not yet marked: 2 marks of 2 students\n"
+    rows = {row["student"]: row for row in read_rows(exported.out)}
+    assert (rows["18"]["score"], rows["18"]["max_score"]) == ("40.83", "90")
+    assert len(kept("runs", "--store", "c.db").out.splitlines()) == 1
+
+
+def test_a_score_is_one_number_everywhere(course: Command) -> None:
+    Path("course.toml").write_text(f"[points.{SLUG}]\ngradients = 7.7\nprecision = 3.31\n")
+    ran = course(*GRADE, "--course", "course.toml", "--round", "0.25", "--out", "report")
+    told = json.loads(Path("report/report.json").read_text())["submissions"]
+    score = next(f"{each['score']:g}" for each in told if each["student"] == "18")
+    assert float(score) % 0.25 == 0 and float(score) > 0
+    assert f"{score} / " in ran.out and f"{score} / " in Path("report/index.html").read_text()
+
+    def export(form: str, *more: str) -> str:
+        return course("export", SLUG, "--store", "c.db", "--format", form, *more).out
+
+    [row] = [row for row in read_rows(export("csv")) if row["student"] == "18"]
+    assert row["score"] == row["judged"] == score
+    assert f",{score}\r\n" in export("canvas")
+    assert f",{score}," in export("moodle-gradebook")
+    assert export("gradescope", "--out", "out") == export("github", "--out", "out") == ""
+    assert json.loads(Path("out/18.json").read_text())["score"] == float(score)
+    tests = json.loads(base64.b64decode(Path("out/18.result").read_bytes()))["tests"]
+    assert sum(test["score"] for test in tests) == pytest.approx(float(score), abs=1e-9)
+    assert course("dashboard", SLUG, "--store", "c.db", "--out", "pages").code == 0
+    assert f"{score} / " in Path("pages/index.html").read_text()
+    [student] = [p for p in Path("pages").iterdir() if "turingalan" in p.name]
+    assert f"{score} / " in student.read_text()
+    assert course("override", WHO, "1.239", "--store", "c.db").code == 0
+    assert ",1.24\r\n" in export("canvas") and ",1.24," in export("csv")

@@ -316,3 +316,43 @@ def test_thorough_asks_what_a_usual_check_leaves_out(headcheck: Command) -> None
     assert usual.score == thorough.score == usual.max_score == thorough.max_score
     told = f"{usual.only_thorough} more checks are made with --thorough."
     assert told in headcheck("check", "right.py", "--trusted").out
+
+
+def test_feedback_levels_apply_to_every_output(headcheck: Command) -> None:
+    written(bob=WRONG)
+    exam = '[feedback]\nlevel = "message"\nhidden = ["it_equals_the_equation"]\n'
+    Path("exam.toml").write_text(exam)
+    ran = headcheck("grade", "bob.py", "--format", "json", "--out", "told", "--course", "exam.toml")
+    assert ran.code == 1
+    for text in (ran.out, *(path.read_text() for path in Path("told").iterdir())):
+        assert "seed=" not in text and "it_equals_the_equation" not in text
+    [record] = from_json(ran.out).submissions
+    assert (record.hidden, record.seconds, record.status) == (1, 0.0, "failed")
+    shown = headcheck("check", "bob.py", "--feedback", "name")
+    assert shown.code == 1 and "\n    failed\n" in shown.out and "expected" not in shown.out
+
+
+@pytest.mark.whole
+def test_html_is_one_page(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    ran = headcheck("grade", "ada.py", "--format", "html")
+    assert ran.code == 0
+    assert ran.out.lstrip().lower().startswith("<!doctype html>")
+    assert "ada.py" in ran.out
+
+
+@pytest.mark.whole
+def test_points_change_what_a_group_is_worth(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    Path("course.toml").write_text("[points.simplified_attention]\nvalues = 1000\n")
+    ran = headcheck("grade", "ada.py", "--course", "course.toml", "--format", "json")
+    [record] = from_json(ran.out).submissions
+    assert record.score == record.max_score == pytest.approx(1042)
+
+
+def test_check_is_for_one_file(headcheck: Command) -> None:
+    written(ada=RIGHT, bob=WRONG)
+    assert headcheck("check", "ada.py").code == 0
+    ran = headcheck("check", "bob.py", "--exercise", "simplified_attention", "--format", "json")
+    assert ran.code == 1
+    assert from_json(ran.out).submissions[0].status == "failed"

@@ -361,3 +361,17 @@ def test_progress_is_silent_where_nobody_could_see_it(capsys: pytest.CaptureFixt
 
 def test_progress_that_is_done_says_nothing_or_that_it_looks_for_the_mistake() -> None:
     assert Progress("linear").message == "checking linear: finding out what it computes"
+
+
+def test_another_seed_chooses_other_cases() -> None:
+    wrong = find_answer(BY_SLUG["causal_weights"], "no_scale").source
+    one, other = (check_answer("causal_weights", wrong, seed=seed).record for seed in (0, 1))
+    assert [p.status for p in one.properties] == [p.status for p in other.properties]
+    assert [p.case for p in one.properties] != [p.case for p in other.properties]
+
+
+def test_the_package_has_no_other_names() -> None:
+    import headcheck
+
+    with pytest.raises(AttributeError, match="module 'headcheck' has no attribute 'chek'"):
+        headcheck.chek  # noqa: B018  # asking is the test
