@@ -17,16 +17,16 @@ from headcheck.properties.binding.explaining import (
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.masks import BIAS
 from headcheck.properties.binding.model_calls import call_model
-from headcheck.properties.binding.nearest import (
-    depends_on_earlier_calls,
-    describe_failure,
-    find_fault,
-)
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, LATENT, name_other_kind
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.settling import WINDOW, settle
 from headcheck.properties.binding.sizing import find_free_widths
+from headcheck.properties.binding.unrecognised import (
+    depends_on_earlier_calls,
+    describe_failure,
+    find_fault,
+)
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.signatures.signature import Signature
@@ -80,7 +80,7 @@ class NotBound:
     """A class that computes no attention known to headcheck."""
 
     tried: str = ""
-    """the nearest known attention, or the attempts that failed"""
+    """why it is not recognised, or the attempts that failed"""
     fault: str = ""
     """what its code does wrong whatever it is given; "" if headcheck's values may be why"""
     lacks_import: bool = False
@@ -131,15 +131,15 @@ def _explain(
 
 
 def _describe_search(search: BindingSearch, kind: str) -> NotBound:
-    """Say of a class that is not recognised what it is, or else what comes nearest."""
+    """Say of a class that is not recognised what it is, or else why."""
     fault = find_fault(search)
     if depends_on_earlier_calls(search):
-        nearest = "what a call returns depends on an earlier call, of other tokens"
+        why = "what a call returns depends on an earlier call, of other tokens"
     elif idle := find_idle_norm(search, list_norms(search)):
-        nearest = f"no call uses its `{idle}`"
+        why = f"no call uses its `{idle}`"
     else:
-        nearest = describe_failure(search)
-    tried = f"{kind}: not judged" if kind else nearest
+        why = describe_failure(search)
+    tried = f"{kind}: not judged" if kind else why
     paths = frozenset(search.paths)
     probes = tuple(search.probes) or tuple(filter(None, [call_model(search)]))
     unknown = "" if kind in JUDGED_IN_PART and kind != LATENT else kind

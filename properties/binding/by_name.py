@@ -15,9 +15,9 @@ from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
-from headcheck.properties.binding.nearest import FAULT, find_set_later
 from headcheck.properties.binding.roles import CONTEXT
 from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.unrecognised import FAULT, find_set_later
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping

@@ -46,10 +46,7 @@ KEPT = "kept_keys_and_values_are_not_computed_again"
 
 
 def settle_cache(bench: Bench) -> Settled:
-    """Claim a cache if calls continue each other, or should: nothing else tells them places.
-
-    A class that leaves it to its caller to hide later tokens gets masks that do.
-    """
+    """Claim a cache if calls continue each other, or should: nothing else tells them places."""
     if not bench.contract.has(C.MODULE, C.CAUSAL) or bench.match.mistakes:
         return bench.settled
     kept = _find_kept_cache(bench)

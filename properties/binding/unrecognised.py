@@ -1,4 +1,4 @@
-"""Describe an unrecognised class: the attempts to bind it, and the nearest attention."""
+"""Describe a class that is not recognised: what its code does wrong, or what was tried."""
 
 import re
 from dataclasses import replace
@@ -25,7 +25,7 @@ LACKED = re.compile(r"object has no attribute '(\w+)'")
 
 
 def describe_failure(search: BindingSearch) -> str:
-    """Return the attention nearest to a class, or else a description of the attempts."""
+    """Return why a class is not recognised, or else what was tried."""
     if search.idle:
         return search.idle
     if any("d_latent" in probe.built.constructor.quantities for probe in search.probes):

@@ -1,4 +1,4 @@
-"""A class that is not recognised is told what was tried, and what comes nearest."""
+"""A class that is not recognised is told why, or what was tried."""
 
 import pytest
 
@@ -6,12 +6,6 @@ from headcheck.properties.binding.binding import NotBound
 from tests.properties.binding.strangers import OUT, PROJECT, SCORES, SEPARATE, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-SHARED = """
-self.dim = dim
-self.q, self.k, self.v = (nn.Linear(dim // heads, dim // heads, bias=BIAS) for _ in range(3))
-self.out = nn.Linear(dim, dim)
-"""
 
 
 def tell(source: str) -> str:
