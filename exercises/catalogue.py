@@ -16,7 +16,7 @@ HEAD = """\
 Made by `python -m headcheck.exercises.catalogue > docs/exercises.md`; do not edit.
 
 In teaching order: {count} exercises. The slug names an exercise on the command line and its folder
-in `exercises/`, and what is written is the name that a submission defines.
+in `exercises/`. The second column is the class or function to write.
 
 | slug | what is written | title |
 |---|---|---|

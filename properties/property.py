@@ -90,7 +90,7 @@ class Property:
     def select_cases(
         self, contract: Contract, case_set: Iterable[Case], depth: Depth = Depth.THOROUGH
     ) -> tuple[Case, ...]:
-        """Select the cases on which to check this property from a case set, the most diverse first.
+        """Select the cases on which to check this property from a case set, and keep their order.
 
         Unchanged cases are preferred to transformed ones, so that properties share modules:
         constructing them costs most. The cases of the usual depth are among those of the other.

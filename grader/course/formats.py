@@ -22,7 +22,7 @@ class ExportFormat:
     fills: str = ""
     """what the instructor provides for filling in: a "sheet" or a "database\""""
     absent: bool = False
-    """whether it has a cell for who handed in nothing, and not only for who handed in"""
+    """whether it has a row for students who handed in nothing, too"""
     contents: str = "results"
     """what the files hold: "results", the students' "code", their notebooks with "feedback", or
     "marks" to be given"""
@@ -77,8 +77,8 @@ FORMATS: Mapping[str, ExportFormat] = {
     "moodle-worksheet": ExportFormat(
         "moodle:render_worksheet",
         "The offline grading worksheet, `--into` the one you downloaded, in any language. All its "
-        "columns stay. They are found by what is in them; `--column` names the grade's where that "
-        "fails.",
+        "columns stay. They are found by what is in them; if that fails, name the one for grades with "
+        "`--column`.",
         fills="sheet",
         absent=True,
     ),

@@ -247,7 +247,7 @@ def export(
 ) -> None:
     """Write the results of a run for a gradebook or for the students, or write the code.
 
-    It tells what the run was graded to tell, unless --feedback says otherwise.
+    It tells students what the run's feedback level allows, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
     with open_store(location) as store:

@@ -210,6 +210,7 @@ def add_an_exercise(checkout: Checkout) -> None:
         path.write_text(text, encoding="utf-8")
     checkout.insert("exercises/__init__.py", '    "simplified_attention",\n', '    "affine_map",\n')
     checkout.make("headcheck.exercises.catalogue", "docs/exercises.md")
+    checkout.insert("benchmarks/gallery.toml", "linear_layer, weight_transfer", "affine_map, ")
 
 
 def test_an_exercise_is_a_folder_and_a_line(checkout: Checkout) -> None:

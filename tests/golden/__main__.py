@@ -1,6 +1,6 @@
 """Write the golden files anew: python -m tests.golden [SLUG[/ANSWER] ...]; all in ten minutes.
 
-`--reworded` judges only those whose claim or mistake is worded otherwise by now, and sets hints.
+`--reworded` judges only those whose claim or mistake has other words now, and writes hints anew.
 Read the difference as a student who knows only the statement before you commit it.
 """
 
