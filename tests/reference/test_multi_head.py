@@ -1,7 +1,6 @@
 """Multi-head attention against torch's module, a head at a time, and calculus."""
 
 from dataclasses import FrozenInstanceError
-from functools import partial
 
 import pytest
 import torch
@@ -18,17 +17,7 @@ from headcheck.reference import (
     scaled_dot_product_attention,
     split_heads,
 )
-from tests.reference.drawn import compared, draw
-
-# float64 rounds to 1.1e-16; sums of a few dozen products of numbers below 100 stay inside this.
-assert_close = partial(torch.testing.assert_close, rtol=0, atol=5e-12)
-
-
-def parameters(seed: int, d_in: int, d_out: int, bias: bool = True, out: bool = True) -> Parameters:
-    W = [draw(seed + i, d_out, d_in) for i in range(3)]
-    b = [draw(seed + i, d_out) if bias else None for i in range(3, 6)]
-    W_o, b_o = (draw(seed + 6, d_out, d_out), draw(seed + 7, d_out)) if out else (None, None)
-    return Parameters(*W, *b, W_o, b_o)
+from tests.reference.drawn import assert_close, compared, draw, parameters
 
 
 @compared
