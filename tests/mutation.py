@@ -106,7 +106,7 @@ def main(count: int, modules: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="headcheck-mutation-") as name:
         folder = Path(name)
         for each in COPIED:
-            shutil.copytree(ROOT / each, folder / each)
+            shutil.copytree(ROOT / each, folder / each, symlinks=True)
         for path in ROOT.glob("*.*"):
             if path.is_file():
                 shutil.copy(path, folder)
