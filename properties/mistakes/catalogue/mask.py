@@ -68,6 +68,7 @@ MASK: Sequence[Mistake] = (
             "The mask that a call is given has no effect: only later tokens are hidden.",
             "unused:mask",
             needs=Capability.CAUSAL,
+            unless=Capability.DOCUMENTS,
         ).simulated_by(permit=scores.future_beside_mask),
     ),
     define_mistake(
