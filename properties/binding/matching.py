@@ -55,8 +55,6 @@ OTHER_DESIGNS = frozenset(
         "norm_of_each_head",
         "norm_of_all_heads",
         "other_features",
-        "other_features_of_queries",
-        "other_features_of_keys",
         "softmax_of_scores",
         "softmax_over_features",
         "shares_not_divided",

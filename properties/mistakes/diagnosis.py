@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.mistakes.catalogue import EQUATION, NUMBERS
+from headcheck.properties.mistakes.catalogue import EQUATION
 from headcheck.properties.mistakes.recognisers.answers import (
     Answers,
     StepRecogniser,
@@ -22,20 +22,18 @@ from headcheck.properties.violations.violation import SubmissionFailed
 RECOGNISERS: tuple[Recogniser[Answers], ...] = (
     recognise_apart,
     StepRecogniser(EQUATION, pairs=True),
-    StepRecogniser(NUMBERS),
     StepRecogniser(EQUATION, "float32", pairs=True),
-    StepRecogniser(NUMBERS, "float32"),
     recognise_gradients,
     recognise_dropout,
 )
 """Recognisers in the order in which they are asked.
 
-A wrong step of the equation comes before inexact numbers, and an exact explanation before one that
-holds only in float32. Gradients are compared if all answers are right. Dropout is drawn at random,
-so it is looked at last, when nothing else explains the submission.
+An exact explanation comes before one that holds only in float32. Gradients are compared if all
+answers are right. Dropout is drawn at random, so it is looked at last, when nothing else explains
+the submission.
 """
 OF_DROPOUT: tuple[Recogniser[Answers], ...] = (recognise_dropout,)
-"""Who is asked if only checks of dropout fail: inexact numbers are then no reason."""
+"""Who is asked if only checks of dropout fail."""
 
 
 def diagnose(

@@ -21,7 +21,6 @@ from headcheck.properties.mistakes.catalogue.made_masks import MADE_MASKS
 from headcheck.properties.mistakes.catalogue.mask import MASK
 from headcheck.properties.mistakes.catalogue.mistake import CodeMatcher, Mistake
 from headcheck.properties.mistakes.catalogue.norms import NORMS
-from headcheck.properties.mistakes.catalogue.numbers import NUMBERS
 from headcheck.properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
 from headcheck.properties.mistakes.catalogue.padding import PADDING
 from headcheck.properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
@@ -69,7 +68,7 @@ EQUATION = (
 )
 """mistakes in the steps of the equation"""
 
-ALL = (*EQUATION, *NUMBERS, *GRADIENTS, *BACKWARD, *DROPOUT)
+ALL = (*EQUATION, *GRADIENTS, *BACKWARD, *DROPOUT)
 
 __all__ = [
     "ALIBI",
@@ -85,7 +84,6 @@ __all__ = [
     "HEAD_NORMS",
     "LATENTS",
     "LIMITED",
-    "NUMBERS",
     "OF_SOME_CONTRACTS",
     "ROTARY",
     "SCALE",

@@ -109,12 +109,6 @@ def normalised(eps: float | None, factor: float) -> Callable[[PipelineState], Te
     return lambda s: factor * F.rms_norm(CORRECT.mix(s), (s.value.shape[-1],), eps=eps)
 
 
-def cut(s: PipelineState) -> Tensor:
-    """Let no gradient through to the lambdas."""
-    first, second = get_maps(s)
-    return first - get_lambdas(s).detach() * second
-
-
 DIFFERENTIAL = require(
     Capability.DIFFERENTIAL,
     define_mistake(
@@ -148,13 +142,6 @@ DIFFERENTIAL = require(
         "lambda_on_the_first_map",
         "Lambda multiplies the first softmax; it should multiply the second.",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: t * first - second)),
-    define_mistake(
-        "lambda_shared_out",
-        "The first softmax is multiplied by 1 - lambda; it should stay unchanged.",
-    ).simulated_by(
-        {"subtract": weighed_by(lambda first, second, t: (1 - t) * first - t * second)},
-        {"subtract": weighed_by(lambda first, second, t: (1 - t) * first + t * second)},
-    ),
     define_mistake(
         "one_lambda_for_all_heads",
         "All heads have the same lambda; each should have its own.",

@@ -10,7 +10,6 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import (
@@ -76,18 +75,6 @@ def sum_keys(s: PipelineState) -> Tensor:
     return seen.sum(-1, keepdim=True)
 
 
-def sum_raw(*, query: bool = True, key: bool = True) -> Callable[[PipelineState], Tensor]:
-    """Sum products in which queries, keys or both are used without features."""
-
-    def divisor(s: PipelineState) -> Tensor:
-        q, k = s.halved[0] if query else s.query, s.halved[1] if key else s.key
-        products = q @ k.mT
-        seen = products if s.visible is None else products * s.visible
-        return seen.sum(-1, keepdim=True)
-
-    return divisor
-
-
 def plus(number: float) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.masked_scores.sum(-1, keepdim=True) + number
 
@@ -124,11 +111,6 @@ def softmax_over_width(t: Tensor) -> Tensor:
 
 SMALL = (1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
 """the small numbers that people add to a divisor that may be 0"""
-
-ODD_ONE = "only relu | only exp | only sigmoid | only gelu"
-"""patterns for a feature function that occurs only once, and so is applied only to queries or only
-to keys
-"""
 
 FEATURES = require(
     Capability.FEATURES,
@@ -198,34 +180,15 @@ FEATURES = require(
     ),
     define_mistake(
         "other_features",
-        "The features use another function than elu(x) + 1.",
+        "The features of queries, of keys or of both use another function than elu(x) + 1.",
     ).simulated_by(
         *({"map": mapped_by(other, other)} for other in OTHERS),
+        *({"map": mapped_by(query=other)} for other in OTHERS),
+        *({"map": mapped_by(key=other)} for other in OTHERS),
         *(
             {"map": mapped_by(F.relu, F.relu), "normalise": divided_by(plus(number))}
             for number in SMALL
         ),
-    ),
-    define_rare_mistake(
-        "other_features_of_queries",
-        "The features of the queries use another function than elu(x) + 1; those of the "
-        "keys are right.",
-        ODD_ONE,
-    ).simulated_by(*({"map": mapped_by(query=other)} for other in OTHERS)),
-    define_rare_mistake(
-        "other_features_of_keys",
-        "The features of the keys use another function than elu(x) + 1; those of the "
-        "queries are right.",
-        ODD_ONE,
-    ).simulated_by(*({"map": mapped_by(key=other)} for other in OTHERS)),
-    define_rare_mistake(
-        "divisor_without_features",
-        "In the divisor queries or keys are used as they are; it is a sum of products of features, "
-        "too.",
-    ).simulated_by(
-        {"normalise": divided_by(sum_raw(query=False))},
-        {"normalise": divided_by(sum_raw(key=False))},
-        {"normalise": divided_by(sum_raw())},
     ),
     define_mistake(
         "softmax_over_features",
@@ -250,8 +213,4 @@ FEATURES = require(
         "sums_transposed",
         "The matrix of sums is multiplied from the wrong side: the queries meet the values' axis.",
     ).simulated_by(mix=sums_transposed),
-    define_rare_mistake(
-        "number_in_divisor",
-        "A number is added to the divisor: the weights sum to less than one.",
-    ).simulated_by(*({"normalise": divided_by(plus(number))} for number in (1.0, *SMALL))),
 )

@@ -9,7 +9,6 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import (
@@ -92,11 +91,6 @@ def on_projected(*numbers: int) -> StepOverrides:
         return q, k, v
 
     return {"project": project, "gate": open_gate}
-
-
-def cut(s: PipelineState) -> Tensor:
-    """Let no gradient through the gate."""
-    return s.merged * make_gate(s).detach()
 
 
 GATES = require(
@@ -195,11 +189,5 @@ GATES = require(
         {"gate": with_changed_gate(lambda t: t[:, -1:])},
         {"gate": with_changed_gate(lambda t: t.roll(1, 1))},
         {"gate": with_changed_gate(lambda t: t.mean(1, keepdim=True))},
-    ),
-    define_rare_mistake(
-        "gate_rounded", "The gate is open or closed, and nothing between."
-    ).simulated_by(
-        {"gate": with_changed_gate(torch.round)},
-        {"gate": with_gate(lambda s: (ask(s) > 0).to(s.merged.dtype))},
     ),
 )

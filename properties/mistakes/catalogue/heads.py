@@ -103,29 +103,10 @@ HEADS = require(
         "The packed projection is cut into heads first and each head in three: it holds all "
         "queries, then all keys, then all values.",
     ).simulated_by(split=layers.packed_per_head),
-    define_rare_mistake(
-        "batch_and_heads_confused",
-        "Batch and heads are confused when the heads are split or merged.",
-    ).simulated_by(merge=output.batch_for_heads),
-    define_rare_mistake(
-        "keys_of_one_head",
-        "All heads use the keys of the same head.",
-        "index::1\\b",
-    ).simulated_by({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
-    define_rare_mistake(
-        "values_of_one_head",
-        "All heads average the values of the same head.",
-    ).simulated_by({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
     define_mistake(
         "heads_scored_together",
         "The scores of the heads are summed, so that all heads share one pattern.",
     ).simulated_by(match=scores.summed_over_heads),
-    define_rare_mistake("batch_averaged", "The scores are averaged over the batch.").simulated_by(
-        match=scores.averaged_over_batch
-    ),
-    define_rare_mistake(
-        "first_sequence_only", "The first sequence of the batch answers for all.", "index:\\[:1\\]"
-    ).simulated_by(assign=layers.first_sequence_only),
     define_rare_mistake(
         "heads_reversed",
         "The heads are put together in reversed order.",
@@ -171,14 +152,6 @@ HEADS = require(
     ).simulated_by(
         {"merge": output.one_head_alone(lambda t: t[:, -1:])},
         {"merge": output.only_heads(lambda count: [count - 1])},
-    ),
-    define_rare_mistake(
-        "last_head_missing",
-        "The last head is left out, as by a loop that stops one head early.",
-        "range:- ?1",
-    ).simulated_by(
-        {"merge": output.only_heads(lambda count: list(range(count - 1)))},
-        {"merge": output.only_heads(lambda count: list(range(max(1, count - 1))))},
     ),
     define_rare_mistake(
         "heads_along_another_dimension",

@@ -208,13 +208,6 @@ def queries_turned_before_split(s: PipelineState) -> QKVTensors:
     return *append_beside(query, key, turned), value
 
 
-def detach_turned(s: PipelineState) -> QKVTensors:
-    """Let no gradient through to the layer of rotated keys."""
-    asked, shared = get_beside(s)
-    query, key, value = s.normed
-    return *append_beside(query, key, (asked, shared.detach())), value
-
-
 TURNED_BESIDE = require(
     Capability.BESIDE,
     define_mistake(
@@ -313,16 +306,6 @@ LATENTS = require(
     ).simulated_by(
         *({"project": with_latents(n, n)} for n in map(normed, (None, 1e-6, 1e-5))),
         {"project": with_latents(layer_normed, layer_normed)},
-    ),
-    define_rare_mistake(
-        "latents_through_a_function",
-        "The latents go through a function, such as an activation, before they are used.",
-    ).simulated_by(
-        *(
-            {"project": with_latents(f, f)}
-            for f in (torch.relu, torch.tanh, F.gelu, F.silu, torch.sigmoid)
-        ),
-        {"project": with_latents(lambda t: t.softmax(-1), lambda t: t.softmax(-1))},
     ),
     *TURNED_BESIDE,
 )

@@ -11,7 +11,7 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
 )
-from headcheck.properties.mistakes.pipeline import map_qkv, projections
+from headcheck.properties.mistakes.pipeline import map_qkv
 from headcheck.properties.mistakes.steps import layers, scores
 
 LAYERS: Sequence[Mistake] = (
@@ -56,14 +56,6 @@ LAYERS: Sequence[Mistake] = (
         r"last mix:\b(x|inputs?|tokens|hidden|embeddings?)\b",
     ).simulated_by({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
     define_mistake(
-        "scores_without_projections",
-        "The tokens are compared directly: queries and keys are not used in the scores.",
-    ).simulated_by(project=lambda s: (s.entered[0], s.entered[1], projections(s)[2])),
-    define_rare_mistake(
-        "nothing_projected",
-        "The tokens attend directly, without the layers for queries, keys and values.",
-    ).simulated_by(project=layers.nothing_projected),
-    define_mistake(
         "weights_not_transposed",
         "A weight matrix is used as it is stored; x Wᵀ takes its transpose.",
         "projection | scores",
@@ -88,15 +80,6 @@ LAYERS: Sequence[Mistake] = (
         project=layers.biases_times(-1.0, -1.0, -1.0)
     ),
     define_rare_mistake(
-        "bias_not_scaled",
-        "The queries are scaled before their bias is added, so the bias counts too much.",
-    ).simulated_by(project=layers.bias_after_scaling),
-    define_rare_mistake(
-        "relu_on_projections", "A ReLU cuts off the negative numbers of queries or keys."
-    ).simulated_by(
-        *({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))
-    ),
-    define_rare_mistake(
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
         unless=Capability.BLOCK,
@@ -104,48 +87,24 @@ LAYERS: Sequence[Mistake] = (
         see=lambda s: map_qkv(lambda t: F.layer_norm(t, t.shape[-1:]), s.inputs.sources)
     ),
     define_rare_mistake(
-        "input_centred",
-        "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
-    ).simulated_by(
-        see=lambda s: map_qkv(lambda t: t - t.mean(dim=1, keepdim=True), s.inputs.sources)
-    ),
-    define_rare_mistake(
-        "scores_absolute", "The softmax sees the absolute values of the scores."
-    ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
-    define_rare_mistake(
-        "cosine_scores",
-        "Queries and keys are scaled to length one, so the scores are cosines.",
-    ).simulated_by({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
-    define_rare_mistake(
         "queries_and_keys_normalised",
         "Queries and keys go through a norm before they are compared, which is not asked for.",
         needs=Capability.UNNORMED,
     ).simulated_by(
         {"match": scores.normalised},
         {"match": scores.normalised_by_mean_square},
-        *norms.list_unasked(query=True, key=True),
+        *norms.list_unasked("query", "key"),
     ),
     define_rare_mistake(
-        "queries_normalised",
-        "The queries are normalised before they are compared, which the statement does not ask "
-        "for.",
+        "one_role_normalised",
+        "Queries, keys or values go through a norm, which the statement does not ask for.",
         needs=Capability.UNNORMED,
-    ).simulated_by(*norms.list_unasked(query=True), *norms.list_unasked_lengths(query=True)),
-    define_rare_mistake(
-        "keys_normalised",
-        "The keys are normalised before they are compared, which the statement does not ask for.",
-        needs=Capability.UNNORMED,
-    ).simulated_by(*norms.list_unasked(key=True), *norms.list_unasked_lengths(key=True)),
-    define_rare_mistake(
-        "values_normalised",
-        "The values are normalised before they are averaged, which the statement does not ask for.",
-        needs=Capability.UNNORMED,
-    ).simulated_by(*norms.list_unasked(value=True), *norms.list_unasked_lengths(value=True)),
-    define_rare_mistake(
-        "distances_for_scores",
-        "The scores are negative distances instead of products of queries and keys.",
     ).simulated_by(
-        {"match": scores.distances}, {"match": scores.distances, "scale": scores.unscaled}
+        *(
+            way
+            for role in ("query", "key", "value")
+            for way in (*norms.list_unasked(role), *norms.list_unasked_lengths(role))
+        )
     ),
     define_mistake(
         "keys_viewed_not_transposed",
@@ -154,8 +113,4 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by(
         match=lambda s: s.query @ s.key.reshape(*s.key.shape[:-2], s.key.shape[-1], s.key.shape[-2])
     ),
-    define_rare_mistake(
-        "features_attend",
-        "Features are compared with features instead of tokens with tokens.",
-    ).simulated_by(match=lambda s: s.query.mT @ s.key, mix=lambda s: s.value @ s.applied_weights),
 )

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import PipelineState
@@ -44,9 +43,6 @@ def _show_those_of_other_sequences(s: PipelineState, lengths: Tensor, keys: Tens
 
 repeated_in_the_wrong_order = _make_from_lengths(_show_those_of_other_sequences)
 """Repeat all lengths once for each head, although heads follow one another in each sequence."""
-counted_from_the_end = _make_from_lengths(lambda _, lengths, keys: keys >= len(keys) - lengths)
-
-
 # ---------------------------------------------------------------------------- packed documents
 
 
@@ -115,10 +111,6 @@ MADE_MASKS = (
             "The lengths are repeated for the heads in the wrong order, so heads get the lengths "
             "of other sequences: the heads of one sequence follow one another.",
         ).simulated_by(permit=repeated_in_the_wrong_order),
-        define_rare_mistake(
-            "lengths_from_the_end",
-            "The last keys are visible instead of the first.",
-        ).simulated_by(permit=counted_from_the_end),
     ),
     *require(
         Capability.DOCUMENTS,

@@ -23,14 +23,14 @@ def hidden_zeroed(s: PipelineState) -> Tensor:
     return s.weights if s.visible is None else s.weights * s.visible
 
 
-def renormalised(change: Divisor = lambda sums: sums, dim: int = -1) -> Callable[..., Tensor]:
-    """Divide the remaining weights by a function of their sums along a dimension."""
+def renormalised(change: Divisor = lambda sums: sums) -> Callable[..., Tensor]:
+    """Divide the remaining weights of each row by a function of their sum."""
 
     def use(s: PipelineState) -> Tensor:
         if s.visible is None:
             return s.weights
         kept = hidden_zeroed(s)
-        return kept / change(kept.sum(dim=dim, keepdim=True))
+        return kept / change(kept.sum(dim=-1, keepdim=True))
 
     return use
 
@@ -103,16 +103,6 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "mask_on_first_sequence", "Only the first sequence of the batch is masked."
     ).simulated_by(permit=scores.mask_on_first(0)),
-    define_rare_mistake(
-        "mask_of_first_head",
-        "The mask of the first head is used for all heads.",
-        "index:(:1|0)\\b",
-    ).simulated_by(permit=scores.mask_of_first_head),
-    define_rare_mistake(
-        "mask_of_first_sequence",
-        "The mask of the first sequence is used for the whole batch.",
-        "index:(:1|0)\\b",
-    ).simulated_by(permit=scores.mask_of_first_sequence),
     define_mistake(
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
@@ -123,25 +113,9 @@ MASK: Sequence[Mistake] = (
         {"hide": scores.lowered_besides(scores.future_beside_mask)},
     ),
     define_rare_mistake(
-        "own_token_always_visible",
-        "Every token sees itself, even where the mask hides it.",
-    ).simulated_by(permit=scores.diagonal_forced(True)),
-    define_rare_mistake(
-        "own_token_never_visible",
-        "No token sees itself, even where the mask allows it.",
-    ).simulated_by(
-        {"permit": scores.diagonal_forced(False)},
-        {"hide": scores.lowered_besides(scores.diagonal_forced(False))},
-    ),
-    define_rare_mistake(
         "zero_tokens_hidden",
         "Tokens that happen to be all zeros are taken for padding, and hidden.",
     ).simulated_by(permit=scores.zero_tokens_hidden),
-    define_rare_mistake(
-        "mask_cut_from_the_end",
-        "The mask is cut to the number of tokens from its last rows instead of its first.",
-        unless=Capability.DOCUMENTS,
-    ).simulated_by(permit=scores.rows_from_the_end),
     define_rare_mistake(
         "window",
         "A token sees only a few earlier tokens; it should see all of them.",
@@ -232,10 +206,4 @@ MASK: Sequence[Mistake] = (
         needs=Capability.SOFTMAX,
         unless=Capability.SINKS,
     ).simulated_by(*({"hide": scores.unmasked, "use": use} for use in RENORMALISED)),
-    define_rare_mistake(
-        "renormalised_over_queries",
-        "The mask is applied after the softmax, and the columns are divided by their sums: it is "
-        "the rows that have to sum to one.",
-        unless=Capability.SINKS,
-    ).simulated_by(hide=scores.unmasked, use=renormalised(dim=-2)),
 )

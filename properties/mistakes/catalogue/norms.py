@@ -1,7 +1,7 @@
 """Mistakes in the norms of queries and keys."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -175,42 +175,37 @@ NORMS_OF_SIZE: tuple[Plain, ...] = (
 """the norms of torch's layers, with the numbers that people add to the mean square"""
 
 
-def list_unasked(
-    *, query: bool = False, key: bool = False, value: bool = False
-) -> tuple[StepOverrides, ...]:
+def list_unasked(*roles: str) -> tuple[StepOverrides, ...]:
     """Return ways to put norms over queries, keys or values where there are none.
 
     The norms are over the columns of each head, or over the columns of all heads before the split.
     """
-    which = query, key, value
-    by_head = ({"norm": _each(which, norm)} for norm in NORMS_OF_SIZE)
-    before = ({"split": _before_split(which, norm)} for norm in NORMS_OF_SIZE)
+    by_head = ({"norm": _each(roles, norm)} for norm in NORMS_OF_SIZE)
+    before = ({"split": _before_split(roles, norm)} for norm in NORMS_OF_SIZE)
     return (*by_head, *before)
 
 
-def list_unasked_lengths(
-    *, query: bool = False, key: bool = False, value: bool = False
-) -> tuple[StepOverrides, ...]:
+def list_unasked_lengths(*roles: str) -> tuple[StepOverrides, ...]:
     """Return ways to bring queries, keys or values to length one."""
-    which = query, key, value
-    return {"norm": _each(which, _length)}, {"split": _before_split(which, _length)}
+    return {"norm": _each(roles, _length)}, {"split": _before_split(roles, _length)}
 
 
-def _each(which: tuple[bool, ...], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
-    return lambda s: _apply(which, norm, s.roles)
+def _each(roles: Sequence[str], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
+    return lambda s: _apply(roles, norm, s.roles)
 
 
-def _before_split(which: tuple[bool, ...], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
+def _before_split(roles: Sequence[str], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
     def split(s: PipelineState) -> QKVTensors:
         before = s.copy()
-        before.normed_whole = _apply(which, norm, s.normed_whole)
+        before.normed_whole = _apply(roles, norm, s.normed_whole)
         return CORRECT.split(before)
 
     return split
 
 
-def _apply(which: tuple[bool, ...], norm: Plain, tensors: QKVTensors) -> QKVTensors:
-    q, k, v = (norm(t) if chosen else t for t, chosen in zip(tensors, which, strict=True))
+def _apply(roles: Sequence[str], norm: Plain, tensors: QKVTensors) -> QKVTensors:
+    named = zip(("query", "key", "value"), tensors, strict=True)
+    q, k, v = (norm(t) if name in roles else t for name, t in named)
     return q, k, v
 
 

@@ -6,7 +6,6 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import (
@@ -69,12 +68,6 @@ def taken_for_first(s: PipelineState) -> Tensor | None:
     return from_the_end if mask is None or from_the_end is None else from_the_end.flip(-1)
 
 
-def as_long_as_the_longest(s: PipelineState) -> Tensor | None:
-    """Show as many keys in every sequence as the longest one has."""
-    mask, own = _get_padding_mask(s), taken_for_last(s)
-    return own if mask is None or own is None else own.any(dim=0, keepdim=True)
-
-
 def outputs_zeroed(s: PipelineState) -> Tensor:
     """Zero the outputs of padding, after the output layer."""
     mask = _get_padding_mask(s)
@@ -111,20 +104,11 @@ PADDING = require(
         f"{LAST_ZERO} | only fill | {TIMES_MASK}",
     ).simulated_by({"permit": hidden_from_queries_too}, {"merge": contexts_zeroed}),
     define_mistake(
-        "padding_taken_for_last",
-        "Padding is taken to be the last tokens: the mask is counted, but it says which they are.",
+        "padding_taken_for_one_end",
+        "Padding is taken to be the last tokens, or the first ones: the mask is counted, but it "
+        "says which they are.",
         COUNTED,
-    ).simulated_by(permit=taken_for_last),
-    define_rare_mistake(
-        "padding_taken_for_first",
-        "Padding is taken to be the first tokens: the mask is counted, but it says which they are.",
-        COUNTED,
-    ).simulated_by(permit=taken_for_first),
-    define_rare_mistake(
-        "padding_cut_by_the_longest",
-        "All sequences see as many tokens as the longest one has.",
-        COUNTED,
-    ).simulated_by(permit=as_long_as_the_longest),
+    ).simulated_by({"permit": taken_for_last}, {"permit": taken_for_first}),
     define_mistake(
         "outputs_of_padding_zeroed",
         "The outputs of padding are set to zero; they should be computed like those of any token.",

@@ -8,7 +8,6 @@ import math
 from headcheck.properties.contracts.contract import Capability, Positions
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.steps import positions
@@ -142,15 +141,6 @@ ROTARY = require(
         "The second half is computed from the first half after this was rotated.",
         unless=Positions.ROTARY_NEIGHBOURS,
     ).simulated_by(place=placed(turn=positions.second_of_turned_first)),
-    define_rare_mistake(
-        "queries_and_keys_counted_apart",
-        "Queries and keys are not counted from the same number: each distance is off by one.",
-    ).simulated_by(
-        {"place": positions.placed_apart(1, 0)}, {"place": positions.placed_apart(0, 1)}
-    ),
-    define_rare_mistake(
-        "turned_twice", "Queries and keys are rotated by twice their angles."
-    ).simulated_by(place=placed(2, 2)),
 )
 
 ALIBI = require(
@@ -209,32 +199,6 @@ ALIBI = require(
         "weights_lowered",
         "The distances are subtracted from the weights, after the softmax, not from the scores.",
     ).simulated_by(adjust=positions.unadjusted, use=positions.weights_lowered),
-    define_rare_mistake(
-        "other_slopes",
-        "The slopes are others than 2^(-8h/num_heads), h counted from 1.",
-    ).simulated_by(
-        *(
-            {"adjust": lowered_by(slope)}
-            for slope in (
-                lambda s, h: 2 ** (-h / s.inputs.heads),
-                lambda s, h: 2 ** (8 * h / s.inputs.heads),
-                lambda s, h: (-8 * h / s.inputs.heads).exp(),
-                lambda s, h: 8 * h / s.inputs.heads,
-                lambda s, h: h / s.inputs.heads,
-                lambda s, h: 1 / h,
-            )
-        )
-    ),
-    define_rare_mistake(
-        "other_function_of_distance",
-        "It is not the distance itself that the slopes are multiplied by.",
-    ).simulated_by(
-        {"adjust": lowered_by(distance=lambda d: d**2)},
-        {"adjust": lowered_by(distance=lambda d: d.sqrt())},
-        {"adjust": lowered_by(distance=lambda d: d.log1p())},
-        {"adjust": lowered_by(distance=lambda d: d / d.shape[-1])},
-        {"adjust": lowered_by(distance=lambda d: d.clamp(max=1))},
-    ),
 )
 
 LIMITED = require(
@@ -283,26 +247,4 @@ LIMITED = require(
         "Queries and keys are limited instead of their products, the scores.",
         "relu:tanh",
     ).simulated_by(match=positions.queries_and_keys_limited, adjust=positions.unadjusted),
-    define_rare_mistake("limited_twice", "The scores are limited twice.", "relu:tanh").simulated_by(
-        adjust=positions.limited(lambda t, c: positions.softcap(positions.softcap(t, c), c))
-    ),
-    define_rare_mistake(
-        "limited_by_another_function",
-        "The scores are limited by another function than softcap · tanh(scores / softcap).",
-    ).simulated_by(
-        {"adjust": positions.limited(lambda t, c: c * (t / c).sigmoid())},
-        {"adjust": positions.limited(lambda t, c: t / (1 + t.abs() / c))},
-        {"adjust": positions.limited(lambda t, c: c * (t / c).atan())},
-        {"adjust": positions.limited(lambda t, c: c * (t / c).sin())},
-        {"adjust": positions.limited(lambda t, c: t.clamp(max=c))},
-    ),
-    define_rare_mistake(
-        "fixed_limit",
-        "The limit is a fixed number instead of softcap.",
-    ).simulated_by(
-        *(
-            {"adjust": positions.limited(lambda t, _, c=c: positions.softcap(t, c))}  # type: ignore[misc]
-            for c in (50.0, 30.0, 20.0, 15.0, 10.0, 5.0)
-        )
-    ),
 )

@@ -121,6 +121,7 @@ PROTOCOL = (
             kinds={Kind.VALUE},
             without={Reason.NO_GRADIENT},
         ),
+        code_matchers="only detach",
         explains=(
             *list_properties(gradients),
             *TRAINING,

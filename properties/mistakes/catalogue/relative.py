@@ -95,16 +95,6 @@ times_the_width = numbered_by(lambda w, down, right: _number(w, down, right, w.w
 times_the_height = numbered_by(lambda w, down, right: _number(w, down, right, w.sides[0]))
 without_signs = numbered_by(lambda w, down, right: _number(w, down.abs(), right.abs(), w.sides[1]))
 distances_alone = numbered_by(lambda w, down, right: down.abs() * w.sides[1] + right.abs())
-the_other_way = numbered_by(lambda w, down, right: w.number(-down, -right))
-by_the_other_side = numbered_by(
-    lambda w, down, right: replace(w, by_columns=not w.by_columns).number(down, right)
-)
-
-
-def of_keys_alone(s: PipelineState) -> Tensor:
-    """Add the number of the key's position, whatever the query."""
-    queries, keys = _list_positions(s)
-    return _add_rows(s, keys.expand(len(queries), -1))
 
 
 def scaled_too(s: PipelineState) -> Tensor:
@@ -155,31 +145,11 @@ OFFSETS = require(
         "one must be multiplied by the count of values that the other can have, twice the side "
         "minus one.",
         "in_place:(?i)[*]=",
-    ).simulated_by({"adjust": summed}, {"adjust": times_the_width}),
+    ).simulated_by({"adjust": summed}, {"adjust": times_the_width}, {"adjust": times_the_height}),
     define_mistake(
         "offsets_without_signs",
         "An offset and its opposite have the same number: the sign is lost.",
     ).simulated_by({"adjust": without_signs}, {"adjust": distances_alone}),
-    define_rare_mistake(
-        "sides_of_a_window_swapped",
-        "The height of the window is taken for its width, so different offsets have the same "
-        "number if the two differ.",
-        "in_place:(?i)[*]=",
-    ).simulated_by(adjust=times_the_height),
-    define_rare_mistake(
-        "numbers_of_keys_alone",
-        "The learned numbers depend on the key's position alone; they should depend on its offset "
-        "from the query.",
-    ).simulated_by(adjust=of_keys_alone),
-    define_rare_mistake(
-        "offsets_counted_the_other_way",
-        "Offsets have the wrong sign: the query's and the key's place are swapped.",
-    ).simulated_by(adjust=the_other_way),
-    define_rare_mistake(
-        "offsets_numbered_by_the_other_side",
-        "Offsets are numbered column by column instead of row by row, or the other way round.",
-        "in_place:(?i)[*]=",
-    ).simulated_by(adjust=by_the_other_side),
 )
 LEARNED = require(
     Capability.RELATIVE,
@@ -197,11 +167,6 @@ LEARNED = require(
         "A head gets learned numbers of other heads and pairs: the last axis of the table has the "
         "heads, and must be moved to the front before scores are added.",
     ).simulated_by(adjust=of_mixed_heads),
-    define_rare_mistake(
-        "relative_numbers_multiplied",
-        "The scores are multiplied by the learned numbers instead of adding these.",
-        "times:(?i)rel|bias",
-    ).simulated_by(adjust=multiplied),
     define_mistake(
         "relative_numbers_scaled",
         "The learned numbers are scaled with the scores; they are added after the scale.",

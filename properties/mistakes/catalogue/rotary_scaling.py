@@ -8,16 +8,15 @@ import math
 
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require_scaling,
 )
 from headcheck.properties.mistakes.steps.positions import (
     change,
     keep,
     keep_only_between,
-    raise_base,
     reverse_between,
     scaled_by,
+    with_base_times_factor,
 )
 from headcheck.properties.parts.positions import ScalingKind
 
@@ -76,13 +75,6 @@ OF_BANDS = require_scaling(
     ).simulated_by(
         place=scaled_by(change(original_length=lambda s: s.original_length * 2 * math.pi))
     ),
-    define_rare_mistake(
-        "blend_along_the_other_axis",
-        "The blend is linear in another quantity than the statement says: in the number of the "
-        "pair, or in how often the pair turns within the original length.",
-    ).simulated_by(
-        place=scaled_by(change(kind=lambda s: "llama3" if s.kind == "yarn" else "yarn"))
-    ),
 )
 
 OF_NTK = require_scaling(
@@ -90,54 +82,23 @@ OF_NTK = require_scaling(
     define_mistake(
         "base_multiplied_without_exponent",
         "The base is multiplied by the factor itself, without the exponent d/(d - 2).",
-    ).simulated_by(place=scaled_by(raise_base(lambda d: 1))),
+    ).simulated_by(place=scaled_by(with_base_times_factor)),
     define_mistake(
         "frequencies_divided_with_their_base_kept",
         "All frequencies are divided by the factor; only the base should be larger.",
     ).simulated_by(place=scaled_by(change(kind=lambda s: "linear"))),
-    define_rare_mistake(
-        "base_multiplied_with_another_exponent",
-        "The exponent of the factor, with which the base is multiplied, is not d/(d - 2).",
-    ).simulated_by(
-        {"place": scaled_by(raise_base(lambda d: (d - 2) / d))},
-        {"place": scaled_by(raise_base(lambda d: d / (d - 1)))},
-        {"place": scaled_by(raise_base(lambda d: d / (d + 2)))},
-        {"place": scaled_by(raise_base(lambda d: (d / 2) / max(1, d / 2 - 2)))},
-    ),
 )
 
 OF_YARN = require_scaling(
     (ScalingKind.YARN,),
     define_mistake(
         "attention_factor_left_out",
-        "Cosines and sines are not multiplied by the attention factor.",
-    ).simulated_by(place=scaled_by(query=lambda _: 1, key=lambda _: 1)),
-    define_mistake(
-        "attention_factor_applied_once",
-        "The attention factor multiplies the scores once; it belongs to the queries and to the "
-        "keys, so scores are multiplied by its square.",
-    ).simulated_by(place=scaled_by(key=lambda _: 1)),
-    define_rare_mistake(
-        "another_attention_factor",
-        "The attention factor is another number than the statement says.",
+        "Cosines and sines are not multiplied by the attention factor, or only for queries or only "
+        "for keys: both should be, so that scores are multiplied by its square.",
     ).simulated_by(
-        *(
-            {"place": scaled_by(query=factor, key=factor)}
-            for factor in (
-                lambda s: 0.1 * math.log10(s.factor) + 1,
-                lambda s: 0.1 * math.log2(s.factor) + 1,
-                lambda s: 0.1 * s.factor + 1,
-                lambda s: math.log(s.factor) + 1,
-                lambda s: 1 / s.attention_factor,
-                lambda s: 0.1 * math.log(s.factor),
-            )
-        )
+        {"place": scaled_by(query=lambda _: 1, key=lambda _: 1)},
+        {"place": scaled_by(key=lambda _: 1)},
     ),
-    define_rare_mistake(
-        "ramp_not_at_whole_numbers",
-        "The blend's first and last pair are not rounded as the statement says: the first one "
-        "down, the last one up.",
-    ).simulated_by(place=scaled_by(change(truncate=lambda s: not s.truncate))),
 )
 
 SCALED_ROTARY = (*OF_ALL_KINDS, *OF_BANDS, *OF_NTK, *OF_YARN)

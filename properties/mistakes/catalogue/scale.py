@@ -1,7 +1,5 @@
 """Mistakes about the divisor of the scores."""
 
-import math
-
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
@@ -30,12 +28,11 @@ SCALE = require(
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width)),
     define_mistake(
         "scale_multiplied",
-        "The scores are multiplied by the root of {width} instead of divided by it.",
-    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width**-0.5)),
-    define_rare_mistake(
-        "scale_multiplied_without_root",
-        "The scores are multiplied by {width} instead of divided by its root.",
-    ).simulated_by(scale=scores.divided_by(lambda s: 1 / s.inputs.width)),
+        "The scores are multiplied by {width}, or by its root, instead of divided by its root.",
+    ).simulated_by(
+        {"scale": scores.divided_by(lambda s: s.inputs.width**-0.5)},
+        {"scale": scores.divided_by(lambda s: 1 / s.inputs.width)},
+    ),
     define_mistake(
         "scale_by_d_out",
         "The scores are divided by the root of the width of all heads together, not of one head.",
@@ -54,10 +51,6 @@ SCALE = require(
         "The scores are divided by the root of the number of heads, not by the root of {width}.",
         needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.heads**0.5)),
-    define_rare_mistake(
-        "scale_rounded",
-        "The root of {width} is rounded to a whole number before the scores are divided by it.",
-    ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.width))),
     define_rare_mistake(
         "scale_of_the_example",
         "The scores are divided by a fixed number, which fits one example, instead of the root of "

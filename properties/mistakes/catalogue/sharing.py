@@ -7,10 +7,9 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
-from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, merge_heads
+from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors
 from headcheck.reference.variant import share_heads
 
 Share = Callable[[Tensor, int], Tensor]
@@ -55,21 +54,6 @@ def always_shared(
     return share
 
 
-def queries_averaged(s: PipelineState) -> QKVTensors:
-    """Give all heads of a group the mean of their queries."""
-    q, k, v = s.placed
-    grouped = q.unflatten(1, (k.shape[1], -1))
-    averaged = grouped.mean(dim=2, keepdim=True).expand_as(grouped).flatten(1, 2)
-    heads = q.shape[1]
-    return averaged, share_heads(k, heads), share_heads(v, heads)
-
-
-def groups_merged_in_turn(s: PipelineState) -> Tensor:
-    """Lay the first heads of all groups side by side, then the second ones, and so on."""
-    grouped = s.head_contexts.unflatten(1, (s.inputs.kv_heads, -1))
-    return merge_heads(grouped.transpose(1, 2).flatten(1, 2))
-
-
 SHARING = require(
     Capability.GROUPED,
     define_mistake(
@@ -106,14 +90,4 @@ SHARING = require(
         {"share": shared(mean_for_all, mean_for_all)},
         {"share": always_shared(mean_for_all, mean_for_all)},
     ),
-    define_rare_mistake(
-        "queries_averaged_in_groups",
-        "The queries of a group are averaged, so that its heads give the same: only keys and "
-        "values are shared.",
-    ).simulated_by(share=queries_averaged),
-    define_rare_mistake(
-        "groups_merged_in_turn",
-        "The heads are merged in another order than they were split: first one of every group, "
-        "then the next ones.",
-    ).simulated_by(merge=groups_merged_in_turn),
 )

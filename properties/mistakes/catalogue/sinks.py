@@ -135,11 +135,6 @@ def beside(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[[PipelineState]
     return lambda s: join(_weigh(s, _get_sinks(s))[..., :-1], without_sinks(s))
 
 
-def cut(s: PipelineState) -> Tensor:
-    """Let no gradient through to the sinks."""
-    return _weigh(s, _get_sinks(s).detach())[..., :-1]
-
-
 def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverrides, ...]:
     """Add to the sum of exponentials, relative to a maximum with or without a gradient."""
     tops = (row_maximum, lambda s: row_maximum(s).detach())
@@ -151,14 +146,9 @@ SINKS = require(
     define_mistake(
         "sinks_without_effect",
         "The sinks take nothing: the weights of each query still sum to one.",
-    ).simulated_by({"normalise": without_sinks}, {"normalise": renormalised(0.0)}),
-    define_rare_mistake(
-        "sinks_given_back",
-        "When the sink's weight is cut off, the others are divided by their sum, which gives back "
-        "what the sink took.",
-        "divide:sum",
     ).simulated_by(
-        *({"normalise": renormalised(n)} for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12))
+        {"normalise": without_sinks},
+        *({"normalise": renormalised(n)} for n in (0.0, 1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12)),
     ),
     define_mistake(
         "sinks_scaled",

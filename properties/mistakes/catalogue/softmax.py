@@ -97,13 +97,6 @@ SOFTMAX = require(
         )
     ),
     define_rare_mistake(
-        "hardmax",
-        "All weight goes to the best key instead of being shared by a softmax.",
-    ).simulated_by({"normalise": scores.hardmax}, {"normalise": scores.hardmax_with_ties}),
-    define_rare_mistake("wrong_base", "The softmax takes powers of two instead of e.").simulated_by(
-        normalise=lambda s: torch.softmax(s.masked_scores * math.log(2), dim=-1)
-    ),
-    define_rare_mistake(
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
         unless=Capability.SINKS,

@@ -3,7 +3,6 @@
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.steps import layers
@@ -47,8 +46,4 @@ SOURCES = require(
         "keys_cut_to_number_of_queries",
         "Only as many keys and values are used as there are queries; the others are left out.",
     ).simulated_by(see=layers.cut_to_length_of_x),
-    define_rare_mistake(
-        "keys_of_both_inputs",
-        "The first input attends to itself as well: keys and values are made from both inputs.",
-    ).simulated_by(see=layers.joined_with_x),
 )

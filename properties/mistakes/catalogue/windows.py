@@ -8,7 +8,6 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
-    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import PipelineState
@@ -39,7 +38,6 @@ everything_before = shown(lambda i, j, window: j <= i)
 to_both_sides = shown(lambda i, j, window: (i - j).abs() < window)
 centred = shown(lambda i, j, window: (i - j).abs() <= window // 2)
 beyond_the_window = shown(lambda i, j, window: i - j >= window)
-own_block = shown(lambda i, j, window: (j <= i) & (i // window == j // window))
 LINE = "only compare:(?i)win | only triangle:(?i)win"
 
 WINDOWS = require(
@@ -62,23 +60,12 @@ WINDOWS = require(
     ).simulated_by(permit=of_length(1)),
     define_mistake(
         "window_to_both_sides",
-        "The window reaches as far into the future as into the past; later tokens are to be "
-        "hidden.",
-        LINE,
-    ).simulated_by(permit=to_both_sides),
-    define_rare_mistake(
-        "window_centred",
         "The window lies around each token, half of it in the future; it should end at the token.",
         LINE,
-    ).simulated_by(permit=centred),
+    ).simulated_by({"permit": to_both_sides}, {"permit": centred}),
     define_mistake(
         "window_inverted",
         "The window is inverted: tokens in it are hidden, and tokens before it are visible.",
         LINE,
     ).simulated_by(permit=beyond_the_window),
-    define_rare_mistake(
-        "window_does_not_slide",
-        "The window does not move with the token: a token sees the block of the sequence in which "
-        "it lies, and nothing of the block before.",
-    ).simulated_by(permit=own_block),
 )

@@ -33,11 +33,6 @@ def cut_to_length_of_x(s: PipelineState) -> QKVTensors:
     return x, k[:, : x.shape[1]], v[:, : x.shape[1]]
 
 
-def joined_with_x(s: PipelineState) -> QKVTensors:
-    x, k, v = s.inputs.sources
-    return x, torch.cat([x, k], dim=1), torch.cat([x, v], dim=1)
-
-
 # -------------------------------------------------------------------------------------- project
 
 
@@ -85,24 +80,6 @@ def raw_values(s: PipelineState) -> QKVTensors:
 def raw_values_where_they_fit(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
     return q, k, s.entered[2] if s.entered[2].shape == v.shape else v
-
-
-def nothing_projected(s: PipelineState) -> QKVTensors:
-    return s.entered
-
-
-def relu_on(*which: int) -> Callable[[PipelineState], QKVTensors]:
-    def project(s: PipelineState) -> QKVTensors:
-        q, k, v = (t.relu() if i in which else t for i, t in enumerate(projections(s)))
-        return q, k, v
-
-    return project
-
-
-def bias_after_scaling(s: PipelineState) -> QKVTensors:
-    q, k, v = projections(s)
-    # The scores are scaled later, so the bias, which must escape the scale, is divided by it here.
-    return q if s.p.b_q is None else q - s.p.b_q + s.p.b_q / s.inputs.scale, k, v
 
 
 # ---------------------------------------------------------------------------------------- split
@@ -169,25 +146,3 @@ def packed_per_head(s: PipelineState) -> QKVTensors:
 def roles(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
     """Take queries, keys and values from these positions of (q, k, v)."""
     return lambda s: (s.split[q], s.split[k], s.split[v])
-
-
-def repeat_first_head(t: Tensor) -> Tensor:
-    return t[:, :1].expand_as(t)
-
-
-def repeat_first_sequence(t: Tensor) -> Tensor:
-    return t[:1].expand_as(t)
-
-
-def keys_of(head: int) -> Callable[[PipelineState], QKVTensors]:
-    """Let all heads use the keys of one head."""
-    return lambda s: (s.split[0], s.split[1][:, head, None].expand_as(s.split[1]), s.split[2])
-
-
-def values_of(head: int) -> Callable[[PipelineState], QKVTensors]:
-    """Let all heads use the values of one head."""
-    return lambda s: (s.split[0], s.split[1], s.split[2][:, head, None].expand_as(s.split[2]))
-
-
-def first_sequence_only(s: PipelineState) -> QKVTensors:
-    return map_qkv(repeat_first_sequence, s.split)

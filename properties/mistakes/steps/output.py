@@ -15,9 +15,6 @@ from headcheck.properties.mistakes.pipeline import (
     sum_with_sums,
 )
 
-# ------------------------------------------------------------------------------------------ mix
-
-
 # ---------------------------------------------------------------------------------------- merge
 
 
@@ -34,11 +31,6 @@ def viewed_from_the_front(s: PipelineState) -> Tensor:
     """Move the heads in front of the batch and read the result as (batch, tokens, width)."""
     b, _, t, _ = s.head_contexts.shape
     return s.head_contexts.transpose(0, 1).reshape(b, t, -1)
-
-
-def batch_for_heads(s: PipelineState) -> Tensor:
-    """Move the heads in front of the batch and read the result as (batch, heads, …)."""
-    return merge_heads(s.head_contexts.transpose(0, 1).reshape(s.head_contexts.shape))
 
 
 def heads_reordered(

@@ -177,23 +177,6 @@ def exchanged_in(
     return place
 
 
-def placed_apart(query: float, key: float) -> Callable[[PipelineState], QKVTensors]:
-    """Count queries from one position and keys from another."""
-
-    def later(by: float) -> Angles:
-        def compute(s: PipelineState, t: Tensor) -> Tensor:
-            return right_angles(s, t) + by * right_angles(s, t.new_zeros(2, t.shape[-1]))[1]
-
-        return compute
-
-    def place(s: PipelineState) -> QKVTensors:
-        q, k, v = s.appended
-        asked, found = (turn_part(s, t, turn_halves, later(by)) for t, by in ((q, query), (k, key)))
-        return asked, found, v
-
-    return place
-
-
 def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
     """Rotate the whole width of queries and keys, by the angles of a head of this width."""
     angles = angles_of(lambda s, pair: 2 * pair / s.inputs.d_out)
@@ -275,15 +258,10 @@ def reverse_between(kept: Tensor) -> Tensor:
     return torch.where((kept > 0) & (kept < 1), 1 - kept, kept)
 
 
-def raise_base(power: Callable[[int], float]) -> Stretch:
-    """Multiply the base by a power of the factor that depends on the number of coordinates."""
-
-    def stretch(scaling: RotaryScaling, frequencies: Tensor, base: float) -> Tensor:
-        pairs = len(frequencies)
-        pair = torch.arange(pairs, dtype=frequencies.dtype, device=frequencies.device)
-        return frequencies * scaling.factor ** (-power(2 * pairs) * pair / pairs)
-
-    return stretch
+def with_base_times_factor(scaling: RotaryScaling, frequencies: Tensor, base: float) -> Tensor:
+    """Multiply the base by the factor itself."""
+    pair = torch.arange(len(frequencies), dtype=frequencies.dtype, device=frequencies.device)
+    return frequencies * scaling.factor ** (-pair / len(pair))
 
 
 # ------------------------------------------------------------------------------------ lowering

@@ -8,18 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.properties.mistakes.pipeline import PipelineState, filled_with_minus_infinity
-from headcheck.properties.mistakes.steps.layers import repeat_first_head, repeat_first_sequence
-from headcheck.reference.masks import sliding_window_mask
 
 # ---------------------------------------------------------------------------------------- match
 
 
 def absolute(s: PipelineState) -> Tensor:
     return (s.query @ s.key.mT).abs()
-
-
-def cosines(s: PipelineState) -> Tensor:
-    return F.normalize(s.query, dim=-1) @ F.normalize(s.key, dim=-1).mT
 
 
 def normalised(s: PipelineState) -> Tensor:
@@ -33,18 +27,9 @@ def normalised_by_mean_square(s: PipelineState) -> Tensor:
     return F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT
 
 
-def distances(s: PipelineState) -> Tensor:
-    return -(s.query.unsqueeze(-2) - s.key.unsqueeze(-3)).square().sum(-1)
-
-
 def summed_over_heads(s: PipelineState) -> Tensor:
     scores = s.query @ s.key.mT
     return scores.sum(dim=1, keepdim=True).expand_as(scores)
-
-
-def averaged_over_batch(s: PipelineState) -> Tensor:
-    scores = s.query @ s.key.mT
-    return scores.mean(dim=0, keepdim=True).expand_as(scores)
 
 
 # ---------------------------------------------------------------------------------------- scale
@@ -96,34 +81,19 @@ def window_of(width: int) -> Callable[[PipelineState], Tensor | None]:
     return permit
 
 
-def rows_from_the_end(s: PipelineState) -> Tensor | None:
-    if not s.inputs.causal:
-        return s.inputs.may_attend
-    size = s.inputs.context_length
-    mask = sliding_window_mask(size, s.inputs.window or size)
-    return mask[size - s.inputs.tokens :, : s.inputs.tokens]
-
-
 def causal_of_any_size(s: PipelineState) -> Tensor | None:
     """Return a causal mask like a kernel's, which adapts to any shape of the scores."""
     return torch.ones(s.scores.shape[-2:], dtype=torch.bool).tril() if s.inputs.causal else None
 
 
-def with_mask(
-    change: Callable[[Tensor], Tensor], *, whole: bool = False
-) -> Callable[[PipelineState], Tensor | None]:
-    """Change the mask, if there is one; a whole mask has all the axes of the scores."""
+def with_mask(change: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor | None]:
+    """Change the mask, if there is one."""
 
     def permit(s: PipelineState) -> Tensor | None:
-        mask = _expand_mask(s) if whole else s.inputs.may_attend
+        mask = s.inputs.may_attend
         return None if mask is None else change(mask)
 
     return permit
-
-
-def _expand_mask(s: PipelineState) -> Tensor | None:
-    mask = s.inputs.may_attend
-    return None if mask is None else mask.expand(s.scores.shape)
 
 
 mask_transposed = with_mask(lambda mask: mask.mT)
@@ -131,19 +101,20 @@ padding_transposed = with_mask(
     lambda mask: mask.mT if mask.dim() == 4 and mask.shape[-2] == 1 else mask
 )
 mask_inverted = with_mask(lambda mask: ~mask)
-mask_of_first_head = with_mask(repeat_first_head, whole=True)
-mask_of_first_sequence = with_mask(repeat_first_sequence, whole=True)
 
 
 def mask_on_first(dim: int) -> Callable[[PipelineState], Tensor | None]:
     """Apply the mask only to the first entry along a dimension: a sequence (0) or a head (1)."""
 
-    def show_others(mask: Tensor) -> Tensor:
-        shown = mask.clone()
-        shown.narrow(dim, 1, mask.shape[dim] - 1).fill_(True)
+    def permit(s: PipelineState) -> Tensor | None:
+        mask = s.inputs.may_attend
+        if mask is None:
+            return None
+        shown = mask.expand(s.scores.shape).clone()
+        shown.narrow(dim, 1, shown.shape[dim] - 1).fill_(True)
         return shown
 
-    return with_mask(show_others, whole=True)
+    return permit
 
 
 def future_too(s: PipelineState) -> Tensor:
@@ -168,21 +139,6 @@ def future_beside_mask(s: PipelineState) -> Tensor | None:
 
 def future_where_no_mask_is(s: PipelineState) -> Tensor | None:
     return _past(s) if s.inputs.may_attend is None else s.inputs.may_attend
-
-
-def diagonal_forced(allowed: bool) -> Callable[[PipelineState], Tensor | None]:
-    """Show or hide every token's own key, whatever the caller's mask says."""
-
-    def permit(s: PipelineState) -> Tensor | None:
-        mask = _expand_mask(s)
-        diagonal = torch.eye(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
-        if s.inputs.causal or (mask is None and allowed):
-            return mask
-        if mask is None:
-            return ~diagonal
-        return mask | diagonal if allowed else mask & ~diagonal
-
-    return permit
 
 
 # ----------------------------------------------------------------------------------------- hide
@@ -278,21 +234,6 @@ def relu_divided_by_sum(extra: float = 0.0) -> Callable[[PipelineState], Tensor]
         return kept / kept.sum(dim=-1, keepdim=True)
 
     return normalise
-
-
-def hardmax(s: PipelineState) -> Tensor:
-    scores = s.masked_scores
-    return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
-
-
-def hardmax_with_ties(s: PipelineState) -> Tensor:
-    scores = s.masked_scores
-    return (scores == scores.amax(dim=-1, keepdim=True)).to(scores.dtype)
-
-
-def softmax_of_absolute(s: PipelineState) -> Tensor:
-    scores = s.masked_scores
-    return torch.softmax(scores.abs().masked_fill(scores == -math.inf, -math.inf), dim=-1)
 
 
 def denominator_plus(extra: float, shifted_by_maximum: bool) -> Callable[[PipelineState], Tensor]:

@@ -286,25 +286,3 @@ def _get(weight: Tensor | None, bias: Tensor | None) -> Tensor:
     if weight is None or bias is None:
         raise ValueError("there is no such layer, or it has no bias")
     return weight
-
-
-# ----------------------------------------------------------------------------------- gradients
-
-
-def cut_residual(s: PipelineState) -> Tensor:
-    return in_block(lambda s: s.seen[0].detach() + s.attended)(s)
-
-
-def cut_second_residual(s: PipelineState) -> Tensor:
-    return in_block(lambda s: s.added.detach() + s.forwarded)(s)
-
-
-def cut_statistics(
-    s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
-) -> Tensor:
-    """Let no gradient through mean and variance."""
-    norms = get_block(s).norms
-    still = t.detach()
-    centred = t - still.mean(-1, keepdim=True) if norms.norm == "layer" else t
-    size = norms.measure(still - still.mean(-1, keepdim=True) if norms.norm == "layer" else still)
-    return scale_and_shift(centred * size, gain, shift)

@@ -246,7 +246,7 @@ def test_norms_that_learn_nothing_are_taken_as_meant(norm: str, kind: str) -> No
 @pytest.mark.whole
 def test_a_norm_of_queries_alone_is_a_mistake() -> None:
     source = make(project=PROJECT + "\nq = F.rms_norm(q, (q.shape[-1],))")
-    assert mistaken(source) == ["queries_normalised"]
+    assert mistaken(source) == ["one_role_normalised"]
 
 
 LAYER = """

@@ -48,7 +48,6 @@ from tests.kinds.bank import KINDS
 
 ALIKE = {
     frozenset({"one_head", "heads_scored_together"}): "one wide head adds up the heads' scores",
-    frozenset({"values_returned", "own_value_only"}): "the weights of a query sum to one",
 }
 """Mistakes that no output tells apart without the weights, and why."""
 ASKED_APART = {
@@ -313,9 +312,9 @@ def test_the_order_of_a_packed_projection_is_said_where_one_layer_gives_all() ->
 def test_norms_are_unasked_only_where_nobody_asks_for_them() -> None:
     plain = BY_SLUG["multi_head_attention"].contract
     normed = replace(plain, capabilities=plain.capabilities - {Capability.UNNORMED})
-    unasked = [each for each in ALL if each.name.endswith("s_normalised") and each.variants]
-    own = [each for each in unasked if each.name.split("_")[0] in ("queries", "keys", "values")]
-    assert len(own) == 4
+    names = ("queries_and_keys_normalised", "one_role_normalised")
+    own = [each for each in ALL if each.name in names]
+    assert len(own) == len(names)
     assert all(each.applies_to(plain) and not each.applies_to(normed) for each in own)
 
 

@@ -20,7 +20,6 @@ COMMON = (
     "mask_inverted",
     "mask_on_first_head",
     "mask_on_first_sequence",
-    "mask_of_first_sequence",
     "causal_though_not_asked",
     "filled_with_zero",
     "filled_with_small_number",

@@ -22,7 +22,6 @@ from headcheck.properties.mistakes.catalogue import (
     latents,
     sinks,
 )
-from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.catalogue.latents import with_latents
 from headcheck.properties.mistakes.catalogue.scale import SCALE
 from headcheck.properties.mistakes.pipeline import StepOverrides
@@ -48,10 +47,6 @@ class Part:
     own: StepOverrides
     """one of the mistakes about the part, of this name"""
     own_name: str
-    detached: tuple[str, ...]
-    """the mistakes of a part that gets no gradients"""
-    without: Contract = PLAIN
-    """a contract without the part"""
 
     @property
     def contract(self) -> Contract:
@@ -63,21 +58,18 @@ SINK = Part(
     SINKS,
     *(UNSCALED, "no_scale"),
     *({"normalise": sinks.without_sinks}, "sinks_without_effect"),
-    ("sinks_detached",),
 )
 GATE = Part(
     "gated_attention",
     GATES,
     *(UNSCALED, "no_scale"),
     *({"gate": gates.open_gate}, "gate_not_used"),
-    ("gate_detached",),
 )
 SHARES = Part(
     "linear_attention",
     FEATURES,
     *(UNMASKED, "no_mask"),
     *({"normalise": features.undivided}, "shares_not_divided"),
-    ("divisor_detached",),
 )
 MAPS = Part(
     "differential_attention",
@@ -85,7 +77,6 @@ MAPS = Part(
     *(UNSCALED, "no_scale"),
     {"subtract": differential.weighed_by(lambda first, second, _: first)},
     "second_map_without_effect",
-    ("lambdas_detached",),
 )
 LATENT = Part(
     "latent_attention",
@@ -93,8 +84,6 @@ LATENT = Part(
     *(UNSCALED, "no_scale"),
     {"project": with_latents(latents.layer_normed, latents.layer_normed)},
     "latents_normalised",
-    ("latents_detached", "turned_keys_detached"),
-    LLAMA,
 )
 PARTS = (SINK, GATE, SHARES, MAPS, LATENT)
 ALL = [(part, each) for part in PARTS for each in part.mistakes]
@@ -121,15 +110,6 @@ def test_mistakes_about_other_steps_are_named_beside_a_part(part: Part) -> None:
     assert find_names(part.other, part.contract) == [part.other_name]
     both: StepOverrides = {**part.other, **part.own}
     assert set(find_names(both, part.contract)) == {part.other_name, part.own_name}
-
-
-@ON_PARTS
-def test_a_part_without_a_gradient_is_named(part: Part) -> None:
-    cut = [each for each in GRADIENTS if each.name in part.detached]
-    assert len(cut) == len(part.detached)
-    for each in cut:
-        assert find_names(each.variants[0], part.contract) == [each.name]
-        assert not each.applies_to(part.without)
 
 
 @EACH

@@ -11,7 +11,6 @@ from headcheck.properties.mistakes.catalogue import (
     ROTARY,
     Mistake,
 )
-from headcheck.properties.mistakes.catalogue.numbers import POSITIONS_UNASKED
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
 from headcheck.properties.mistakes.steps.positions import placed, right_angles, turn_halves
@@ -39,18 +38,10 @@ def test_what_is_right_is_not_named(slug: str) -> None:
     assert find_names({}, BY_SLUG[slug].contract) == []
 
 
-@pytest.mark.sampled("slug", ["rope", "alibi"], ["alibi"])
-def test_who_uses_positions_that_are_asked_for_is_not_told_that_nothing_asks(slug: str) -> None:
-    contract = BY_SLUG[slug].contract
-    for mistake in POSITIONS_UNASKED:
-        for way in mistake.variants:
-            assert mistake.name not in find_names(way, contract)
-
-
 def test_without_positions_none_of_their_mistakes_is_tried() -> None:
     plain = BY_SLUG["multi_head_attention"].contract
     assert find_names({"place": placed(1, 0)}, plain) == []
-    assert find_names({"place": placed(1, 1)}, plain) == ["rotated_by_position"]
+    assert find_names({"place": placed(1, 1)}, plain) == []
 
 
 # ------------------------------------------------------------------------- angles in float32

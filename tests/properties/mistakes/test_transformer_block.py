@@ -8,7 +8,6 @@ import torch
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Activation, Contract, Norm
 from headcheck.properties.mistakes.catalogue import ALL, AROUND_ATTENTION, Mistake
-from headcheck.properties.mistakes.catalogue.gradients import OF_A_BLOCK
 from headcheck.properties.mistakes.example_inputs import list_numbers, make_inputs, set_example
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides, run_pipeline
 from headcheck.properties.mistakes.steps import scores
@@ -70,11 +69,6 @@ def test_mistakes_in_attention_are_named_beside_those_around_it() -> None:
     two: StepOverrides = {"add": block.added_to_normed_tokens, "activate": block.not_activated}
     expected = {"residual_of_normed_tokens", "feed_forward_without_activation"}
     assert set(name_mistakes(two)) == expected
-
-
-@pytest.mark.parametrize("each", OF_A_BLOCK, ids=lambda each: each.name)
-def test_what_is_cut_from_the_graph_is_named(each: Mistake) -> None:
-    assert name_mistakes(each.variants[0]) == [each.name]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The first way divides by the sums of the columns. (named: renormalised_over_queries)"""
+"""The first way divides by the sums of the columns."""
 
 import torch
 

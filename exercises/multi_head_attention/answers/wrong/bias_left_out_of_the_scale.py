@@ -1,4 +1,4 @@
-"""The query is scaled before its bias is added, so the bias counts too much. (named: bias_not_scaled)"""
+"""The query is scaled before its bias is added, so the bias counts too much."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Scores are negative squared distances instead of dot products. (named: distances_for_scores)"""
+"""Scores are negative squared distances instead of dot products."""
 
 import torch
 from torch import nn

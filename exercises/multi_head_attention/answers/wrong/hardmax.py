@@ -1,4 +1,4 @@
-"""All weight goes to the best key. (named: hardmax)"""
+"""All weight goes to the best key."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The mask takes its last rows but its first columns. (named: mask_cut_from_the_end)"""
+"""The mask takes its last rows but its first columns."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""With the heads in front, the merge reads batch and heads in the wrong order. (named: batch_and_heads_confused)"""
+"""With the heads in front, the merge reads batch and heads in the wrong order."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The output comes as (batch, features, tokens). (named: output_transposed)"""
+"""The output comes as (batch, features, tokens)."""
 
 import torch
 from torch import nn

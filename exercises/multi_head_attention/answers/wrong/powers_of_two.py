@@ -1,4 +1,4 @@
-"""The softmax takes powers of two instead of e. (named: wrong_base)"""
+"""The softmax takes powers of two instead of e."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The queries go through a relu. (named: relu_on_projections)"""
+"""The queries go through a relu."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The weights are rounded to four decimals. (named: weights_rounded)"""
+"""The weights are rounded to four decimals."""
 
 import torch
 from torch import nn

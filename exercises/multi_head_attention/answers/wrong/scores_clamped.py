@@ -1,4 +1,4 @@
-"""The scores are clamped to [-5, 5]. (named: scores_clamped)"""
+"""The scores are clamped to [-5, 5]."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Centres the tokens first, in the caller's own tensor. (named: input_centred)"""
+"""Centres the tokens first, in the caller's own tensor."""
 
 import torch
 

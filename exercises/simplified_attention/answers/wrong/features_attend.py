@@ -1,4 +1,4 @@
-"""Compares features instead of tokens: the scores are (d, d). (named: features_attend)"""
+"""Compares features instead of tokens: the scores are (d, d)."""
 
 import torch
 
