@@ -96,7 +96,7 @@ FORMATS: Mapping[str, ExportFormat] = {
         contents="feedback",
     ),
     "parquet": ExportFormat(
-        "parquet:render", "The rows of `csv`, typed.", absent=True, extra="parquet"
+        "plain:render_parquet", "The rows of `csv`, typed.", absent=True, extra="parquet"
     ),
     "prairielearn": ExportFormat(
         "prairielearn:render", "`results.json` for every student, at most 1 MB."
