@@ -328,7 +328,6 @@ def gradescope(
     from headcheck.grader import run
     from headcheck.grader.course import autograder
     from headcheck.grader.course.autograder import pack
-    from headcheck.grader.course.autograder import wheel as wheels
     from headcheck.grader.course.store import manifest
     from headcheck.grader.grading import infer
     from headcheck.grader.report.feedback import FULL_FEEDBACK
@@ -342,7 +341,7 @@ def gradescope(
     settings = run.make_settings(exercise, rules, seed=case_seed, limits=limits, **options)
     level = parse_feedback(feedback) or rules.feedback or FULL_FEEDBACK
     plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=level), trusted)
-    headcheck = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
+    headcheck = pack.build_own_wheel() if wheel is None else pack.read_wheel(wheel)
     files.write(out, pack.build_archive(plan, headcheck, minutes))
     most = format_number(compute_maximum(exercise, settings.points))
     click.echo(f"wrote {out}: {most} points, {minutes} minutes; set these on Gradescope")

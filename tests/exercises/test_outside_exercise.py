@@ -19,7 +19,7 @@ from headcheck.grader import run
 from headcheck.grader.batch import disk_cache, plan
 from headcheck.grader.course.autograder import AutograderPlan, pack
 from headcheck.grader.course.autograder.__main__ import main as grade_on_gradescope
-from headcheck.grader.course.autograder.wheel import Wheel
+from headcheck.grader.course.autograder.pack import Wheel
 from headcheck.grader.course.store import manifest
 from headcheck.grader.grading.infer import TargetNotFound, find_exercise
 from headcheck.grader.report.course_file import BadCourseFile, read_course_file

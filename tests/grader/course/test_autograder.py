@@ -22,7 +22,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader import run
 from headcheck.grader.course.autograder import AutograderPlan, decode_plan, encode_plan, pack
 from headcheck.grader.course.autograder.__main__ import _make_results, main
-from headcheck.grader.course.autograder.wheel import (
+from headcheck.grader.course.autograder.pack import (
     Wheel,
     WheelError,
     build_own_wheel,
