@@ -9,6 +9,6 @@ Theory of operation
     All answers are made from the solution. Small changes of it (`grader.audit.mutants`) are wrong
     answers, if they change the results; rewrites that keep the results (`rewrites`) are right
     answers. Whether an answer is right or wrong is decided by its outputs on the cases of the
-    exercise (`behaviour`). The properties do not decide this, because they are what is being
+    exercise (`judging`). The properties do not decide this, because they are what is being
     certified.
 """

@@ -11,7 +11,6 @@ from headcheck.exercises.starter import render_module
 from headcheck.grader.audit.mutants import Mutant, generate_mutants
 from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
 from headcheck.grader.authoring.made_mistakes import make_mistakes
-from headcheck.grader.authoring.rewrites import generate_rewrites
 
 MOST_KEPT = 24
 """at most this many wrong answers are kept as files; `audit --mutants` makes the others again"""
@@ -22,15 +21,6 @@ GOLDEN = (5**0.5 - 1) / 2
 NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
 """outcomes of answers that are not kept, because an audit could not judge them"""
 SAME = "its outputs and gradients are those of the solution on every case"
-
-
-def list_variants(exercise: Exercise) -> list[Answer]:
-    """Return rewrites of the solution that should compute the same results."""
-    rewrites = generate_rewrites(exercise.solution, exercise.contract.name)
-    return [
-        Answer(exercise.slug, AnswerKind.RIGHT, each.name, each.description, each.source)
-        for each in rewrites
-    ]
 
 
 def list_changes(exercise: Exercise) -> list[Answer]:

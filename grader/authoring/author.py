@@ -11,11 +11,11 @@ from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.contract_file import SLUG, load_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.grader.audit.matrix import Audit, load_answers, run_audit
-from headcheck.grader.authoring import answers, drafts, recognising
+from headcheck.grader.authoring import answers, drafts, recognising, rewrites
 from headcheck.grader.authoring.decisions import CannotAuthor, Question, decide, list_questions
 from headcheck.grader.authoring.extraction import extract_solution
 from headcheck.grader.authoring.judging import Judged
-from headcheck.grader.authoring.recognising import Accepted, Recognised
+from headcheck.grader.authoring.recognising import Recognised
 from headcheck.grader.authoring.workers import judge_all
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.files import make_write_error
@@ -108,7 +108,7 @@ def author(
         right = [answer for answer in load_answers(exercise) if not answer.is_wrong]
         audit = run_audit([exercise], right, jobs)
         _move(made, folder)
-    waived = accepted.waived
+    waived = accepted.contract.waived
     return Authored(folder, recognised, decided, waived, tuple(judged), variants, audit, left)
 
 
@@ -133,12 +133,12 @@ def _check_sharing(recognised: Recognised, submission: Submission) -> None:
 
 
 def _write_texts(
-    folder: Path, accepted: Accepted, recognised: Recognised, solution: str, settings: Settings
+    folder: Path, accepted: Exercise, recognised: Recognised, solution: str, settings: Settings
 ) -> Exercise:
     """Write the exercise without its answers, and load it."""
-    contract = accepted.exercise.contract
+    contract = accepted.contract
     title = drafts.describe_title(contract)
-    described = replace(accepted.exercise, title=title, cases=CASES, by_hand=settings.by_hand)
+    described = replace(accepted, title=title, cases=CASES, by_hand=settings.by_hand)
     texts = {
         "contract.toml": write_contract(described),
         "statement.md": drafts.draft_statement(contract, recognised.signature),
@@ -159,7 +159,7 @@ def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int, in
     """
     get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
     bank = exercise.folder / "answers"
-    listed = [*answers.list_variants(exercise), *answers.spread(answers.list_changes(exercise))]
+    listed = [*rewrites.list_variants(exercise), *answers.spread(answers.list_changes(exercise))]
     judged = judge_all(exercise, listed, jobs, seconds=JUDGING_SECONDS)
     same = [each.answer for each in judged if not each.answer.is_wrong and each.same]
     changes = [each for each in judged if each.answer.is_wrong]

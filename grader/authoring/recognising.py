@@ -59,18 +59,6 @@ class Recognised:
         return tuple(note.message for note in self.target.notes)
 
 
-@dataclass(frozen=True)
-class Accepted:
-    """A right solution, and the properties that are waived because the solution breaks them."""
-
-    exercise: Exercise
-    record: SubmissionRecord
-
-    @property
-    def waived(self) -> tuple[str, ...]:
-        return self.exercise.contract.waived
-
-
 def open_session(
     server: ChildFactory, submission: Submission, settings: Settings
 ) -> contextlib.closing[Session]:
@@ -141,8 +129,8 @@ def accept(
     recognised: Recognised,
     contract: Contract,
     settings: Settings,
-) -> Accepted:
-    """Judge a solution by the contract of its own exercise. Raises WrongSolution, CannotAuthor.
+) -> Exercise:
+    """Judge a solution, and return its exercise. Raises WrongSolution, CannotAuthor.
 
     A right solution in an unusual style may break a property about the demands of a statement. That
     property is then also waived for students.
@@ -161,7 +149,7 @@ def accept(
         if record.error is not None:
             raise WrongSolution(record)
         if not broken:
-            return Accepted(exercise, record)
+            return exercise
         if record.diagnosis or not set(broken) <= optional:
             raise WrongSolution(record)
         contract = replace(contract, waived=(*contract.waived, *broken))

@@ -7,33 +7,27 @@ of the rewritten code are checked afterwards (`grader.authoring.judging`).
 import ast
 import builtins
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from headcheck.exercises import Exercise
+from headcheck.exercises.answers import Answer, AnswerKind
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES = (*FUNCTIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A solution in another style."""
-
-    name: str
-    description: str
-    source: str
-
-
-def generate_rewrites(source: str, class_name: str) -> list[Rewrite]:
+def list_variants(exercise: Exercise) -> list[Answer]:
     """Return the rewrites whose code differs from the solution's, without duplicates."""
-    original = ast.unparse(ast.parse(source))
-    seen = {original}
-    rewrites = []
+    source = exercise.solution
+    seen = {ast.unparse(ast.parse(source))}
+    variants = []
     for name, (description, transform) in STYLES.items():
-        tree = transform(ast.parse(source), class_name)
+        tree = transform(ast.parse(source), exercise.contract.name)
         text = ast.unparse(ast.fix_missing_locations(tree))
         if text not in seen:
             seen.add(text)
-            rewrites.append(Rewrite(name, description, f'"""{description}"""\n\n{text}\n'))
-    return rewrites
+            code = f'"""{description}"""\n\n{text}\n'
+            variants.append(Answer(exercise.slug, AnswerKind.RIGHT, name, description, code))
+    return variants
 
 
 # ------------------------------------------------------------------------------------- names

@@ -4,7 +4,7 @@ Nothing heavy is imported before the command needs it.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,14 @@ import click
 from headcheck.grader.ui.options import by_hand_option, limits_options, pop_limits
 
 if TYPE_CHECKING:
+    from headcheck.grader.authoring.author import Authored
     from headcheck.grader.authoring.decisions import Question
     from headcheck.grader.authoring.recognising import Recognised
     from headcheck.grader.reading.submission import Submission
 
 DECISIONS = ("causal", "dropout", "uniform")
+MOST_LISTED = 12
+"""the most changes that are listed by name"""
 
 
 @click.command()
@@ -69,7 +72,6 @@ def author(
     given = {each: value for each, value in said.items() if value is not None}
     from headcheck.grader import run
     from headcheck.grader.authoring import author as authoring
-    from headcheck.grader.authoring import page
     from headcheck.grader.authoring.author import check_folder
     from headcheck.grader.authoring.recognising import WrongSolution
     from headcheck.grader.grading.worker_pool import list_processors
@@ -83,7 +85,7 @@ def author(
     asks = not yes and sys.stdin.isatty()
 
     def ask(recognised: "Recognised", questions: "Sequence[Question]") -> Mapping[str, bool]:
-        click.echo(page.render_recognised(recognised), nl=False)
+        click.echo(render_recognised(recognised), nl=False)
         return _ask_rest(questions, given) if asks else given
 
     with run.create_sandbox(trusted=trusted) as server:
@@ -96,7 +98,7 @@ def author(
             run.show_report(report, "text", verbose=True)
             click.echo("refused: the solution is wrong, as said above; nothing was written")
             sys.exit(1)
-    click.echo(page.render_authored(authored), nl=False)
+    click.echo(render_authored(authored), nl=False)
     sys.exit(0 if authored.is_certified else 1)
 
 
@@ -120,3 +122,57 @@ def _ask_rest(questions: "Sequence[Question]", given: Mapping[str, bool]) -> Map
         if each.name not in given
     }
     return {**asked, **given}
+
+
+def render_recognised(recognised: "Recognised") -> str:
+    """Return the description of a recognised class, and the assumptions."""
+    return "".join(f"{line}\n" for line in recognised.notes)
+
+
+def render_authored(authored: "Authored") -> str:
+    """Return the decisions, the written files, and the certificate."""
+    return "".join(f"{line}\n" for line in _iter_lines(authored))
+
+
+def _iter_lines(authored: "Authored") -> Iterator[str]:
+    for line in authored.decided:
+        yield f"decided: {line}"
+    if authored.waived:
+        yield f"not asked, as the solution does not keep it: {', '.join(authored.waived)}"
+    folder = authored.folder
+    yield f"wrote {folder}: contract.toml, statement.md, hints.md, solution.py, answers"
+    yield from _list_problems(authored)
+    yield _certify(authored)
+    yield f"read statement.md, then: headcheck start {folder}"
+    yield f"                         headcheck grade CLASS_FOLDER --exercise {folder}"
+
+
+def _certify(authored: "Authored") -> str:
+    names = {each.mistake for each in authored.caught if each.mistake}
+    accused = len(authored.audit.false_alarms)
+    word = "certified" if authored.is_certified else "not certified"
+    said = f"none of {authored.variants} right variants accused"
+    if accused:
+        said = f"{accused} of {authored.variants + 1} right answers accused"
+    return (
+        f"{word}: {len(authored.caught)} wrong answers caught, {len(names)} kinds of mistakes "
+        f"named, {said}"
+    )
+
+
+def _list_problems(authored: "Authored") -> Iterator[str]:
+    for result in authored.audit.false_alarms:
+        yield f"accused: {result.answer.name}: {', '.join(result.broken)}"
+    for each in authored.missed[:MOST_LISTED]:
+        yield f"not caught: {each.answer.name}"
+    if len(authored.missed) > MOST_LISTED:
+        more = len(authored.missed) - MOST_LISTED
+        yield f"not caught: {more} more; headcheck audit {authored.folder} --mutants lists them"
+    if authored.left:
+        yield (
+            f"not judged, for lack of time: {authored.left} changes; "
+            f"headcheck audit {authored.folder} --mutants judges them"
+        )
+    if authored.equivalent:
+        count = len(authored.equivalent)
+        yield f"{count} changes compute the same as the solution: they are in equivalents.toml"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headcheck.grader.authoring import answers
+from headcheck.grader.authoring import answers, rewrites
 from headcheck.grader.ui.author_command import author
 from tests.commands import Command, headcheck
 from tests.docs.test_readme import ROOT, dialogues, folder
@@ -32,9 +32,9 @@ def is_whole(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> bo
     """Whether all changes of the solution are judged; a sample of them, if not."""
     if pytestconfig.getoption("whole"):
         return True
-    changes, variants = answers.list_changes, answers.list_variants
+    changes, variants = answers.list_changes, rewrites.list_variants
     monkeypatch.setattr(answers, "list_changes", lambda e: changes(e)[::FEW])
-    monkeypatch.setattr(answers, "list_variants", lambda e: variants(e)[::FEW_VARIANTS])
+    monkeypatch.setattr(rewrites, "list_variants", lambda e: variants(e)[::FEW_VARIANTS])
     return False
 
 

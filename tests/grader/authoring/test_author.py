@@ -13,7 +13,7 @@ from headcheck.exercises.contract_writer import write_contract
 from headcheck.exercises.starter import render_module, render_notebook
 from headcheck.grader.audit.matrix import check_answer, load_answers
 from headcheck.grader.audit.mutants import generate_mutants, load_equivalents
-from headcheck.grader.authoring import answers, page
+from headcheck.grader.authoring import answers, rewrites
 from headcheck.grader.authoring.author import Authored, author
 from headcheck.grader.authoring.recognising import WrongSolution
 from headcheck.grader.batch.plan import get_batch_plan
@@ -22,6 +22,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.ui import author_command
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 from tests.commands import Command, Ran, one_line
 from tests.notebooks import write_notebook
@@ -37,7 +38,7 @@ WRONG = {
 """the mistakes of wrong solutions: in which right one, in place of what"""
 FEW = 10
 """of so many changes one is judged"""
-LIST_VARIANTS = answers.list_variants
+LIST_VARIANTS = rewrites.list_variants
 SOME_VARIANTS = {
     "einsum", "inherited", "matmul", "other_names", "other_order", "softmax_by_hand",
 }  # fmt: skip
@@ -71,7 +72,7 @@ def few_changes(pytestconfig: pytest.Config) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answers, "list_changes", lambda exercise: whole(exercise)[::FEW])
         if not pytestconfig.getoption("whole"):
-            patch.setattr(answers, "list_variants", list_some_variants)
+            patch.setattr(rewrites, "list_variants", list_some_variants)
         yield
 
 
@@ -106,7 +107,7 @@ def test_a_right_solution_is_certified(
         authored = request.getfixturevalue("authored")  # the other tests need it, too
     else:
         authored = make(server, HERE / "solutions" / f"{name}.py", tmp_path / "own")
-    assert authored.is_certified, page.render_authored(authored)
+    assert authored.is_certified, author_command.render_authored(authored)
     assert len(authored.caught) >= 8 and authored.variants >= 6
     exercise = load_exercise(authored.folder)
     assert write_contract(exercise) == exercise.source
@@ -114,12 +115,12 @@ def test_a_right_solution_is_certified(
 
 
 def test_the_report_says_what_is_certified(authored: Authored) -> None:
-    text = page.render_authored(authored)
+    text = author_command.render_authored(authored)
     caught = r"\d+ wrong answers caught, \d+ kinds of mistakes named"
     assert re.search(rf"^certified: {caught}, none of \d+ right variants accused$", text, re.M)
     assert "decided: the weights may start from any numbers" in text
     assert f"headcheck grade CLASS_FOLDER --exercise {authored.folder}" in text
-    recognised = page.render_recognised(authored.recognised)
+    recognised = author_command.render_recognised(authored.recognised)
     assert "multi-head attention of queries, keys and values" in recognised
     assert "its mask is added to the scores" in recognised
 
