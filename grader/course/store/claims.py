@@ -15,7 +15,6 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.dialects.postgresql import array
@@ -38,22 +37,6 @@ SETTINGS = (
     # While a file is judged, nothing is asked.
     ("idle_in_transaction_session_timeout", "0"),
 )
-
-
-class TaskLocks(Protocol):
-    """Locks of tasks, each held by one process."""
-
-    def lock_one(self, digests: Sequence[str]) -> str | None:
-        """Lock the first of these tasks that is there and free; None if there is none."""
-
-    def connect(self, digest: str) -> contextlib.AbstractContextManager[Connection]:
-        """Return a connection to read with while a task is locked."""
-
-    def remove(self, digest: str) -> None:
-        """Remove a locked task, and release the lock."""
-
-    def release(self, digest: str) -> None:
-        """Release a lock; the task stays."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +147,7 @@ class Claims:
     engine: Engine
     key: str
     """the key of the settings under which they are judged"""
-    locks: TaskLocks
+    locks: RowLocks | ByteLocks
     waiting: dict[str, ContentKey] = field(default_factory=dict)
     """what it has neither taken nor found done, by task"""
     taken: dict[ContentKey, str] = field(default_factory=dict)
