@@ -1,7 +1,7 @@
 """Add what people marked by hand to the automatic points. Pure functions."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from headcheck.grader.course.store.records import Mark
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
@@ -60,37 +60,32 @@ class MarkedCriterion:
         return replace(self, mark=mark)
 
 
-@dataclass(frozen=True, slots=True)
-class Marking:
-    """The rubrics of a run and the marks in force, by student, exercise and criterion."""
+def find_newest(marks: Iterable[Mark]) -> dict[tuple[str, str, str], Mark]:
+    """Return the marks in force: of several marks for the same thing the last one counts."""
+    return {each.key: each for each in marks}
 
-    rubrics: Rubrics = field(default_factory=dict)
-    marks: Mapping[tuple[str, str, str], Mark] = field(default_factory=dict)
 
-    def list_criteria(self, student: str, exercise: str) -> tuple[MarkedCriterion, ...]:
-        """Return the criteria of one student in one exercise, in the order of the rubric."""
-        rubric = self.rubrics.get(exercise, NO_RUBRIC)
-        return tuple(
-            MarkedCriterion(
-                each,
-                rubric.get_weight(student, each.name),
-                self.marks.get((student, exercise, each.name)),
-                rubric.scale,
-            )
-            for each in rubric.criteria
+def list_criteria(
+    rubrics: Rubrics, marks: Mapping[tuple[str, str, str], Mark], student: str, exercise: str
+) -> tuple[MarkedCriterion, ...]:
+    """Return the criteria of one student in one exercise, in the order of the rubric."""
+    rubric = rubrics.get(exercise, NO_RUBRIC)
+    return tuple(
+        MarkedCriterion(
+            each,
+            rubric.get_weight(student, each.name),
+            marks.get((student, exercise, each.name)),
+            rubric.scale,
         )
-
-
-def make_marking(rubrics: Rubrics | None, marks: Iterable[Mark]) -> Marking:
-    """Return the marking of a run; of several marks for the same thing the last one counts."""
-    return Marking(rubrics or {}, {each.key: each for each in marks})
+        for each in rubric.criteria
+    )
 
 
 def list_weighted_strangers(
-    rubrics: Rubrics | None, answered: Collection[tuple[str, str]]
+    rubrics: Rubrics, answered: Collection[tuple[str, str]]
 ) -> tuple[str, ...]:
     """Return the students with weights in a rubric who did not answer its exercise."""
-    weighted = {(who, slug) for slug, each in (rubrics or {}).items() for who in each.weights}
+    weighted = {(who, slug) for slug, each in rubrics.items() for who in each.weights}
     return tuple(sorted({who for who, slug in weighted if (who, slug) not in answered}))
 
 

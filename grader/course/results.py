@@ -14,7 +14,7 @@ from headcheck.grader.course.grouping import (
     list_extensions,
     share_answers,
 )
-from headcheck.grader.course.marks import MarkedCriterion, add_marks, make_marking
+from headcheck.grader.course.marks import MarkedCriterion, add_marks, find_newest, list_criteria
 from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.scoring import Lateness, Score, compute_score, measure_lateness
 from headcheck.grader.course.store.records import Comment, GradedFile, Mark, Override
@@ -180,13 +180,13 @@ def compute_results(
     graded_files = list(stored)
     membership = assign_groups(policy, graded_files)
     granted = list_extensions(policy.deadline.extensions if policy.deadline else (), membership)
-    marking = make_marking(find_weighted(policy.rubrics, membership), marks)
+    rubrics, newest = find_weighted(policy.rubrics, membership), find_newest(marks)
     best: dict[tuple[str, str], _RatedAnswer] = {}
     for exercise, answers in collect_answers(graded_files).items():
         records = [record for own in answers.values() for _, record in own]
         most = next((r.max_score for r in records if r.max_score), 0.0)  # none if unreadable
         for student, own in share_answers(answers, membership, policy.alone):
-            criteria = marking.list_criteria(student, exercise)
+            criteria = list_criteria(rubrics, newest, student, exercise)
             rules = policy.deadline, granted.get(student, ()), step, out_of
             rated = [_rate(each, most, criteria, *rules) for each in own]
             # More points are better or, at equal points, no error.

@@ -18,8 +18,9 @@ from headcheck.grader.course.marks import (
     MarkedCriterion,
     add_marks,
     describe_marks,
+    find_newest,
+    list_criteria,
     list_weighted_strangers,
-    make_marking,
 )
 from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.result_lookup import load_results
@@ -123,14 +124,14 @@ def test_scores_of_any_marks_stay_in_bounds(
 
 def test_the_newest_mark_counts() -> None:
     marks = [make_mark(points=1.0), make_mark(points=4.0, comment="better"), make_mark("bob")]
-    [style, report, extra] = make_marking(RUBRICS, marks).list_criteria("ada", "causal_weights")
+    about = "ada", "causal_weights"
+    [style, report, extra] = list_criteria(RUBRICS, find_newest(marks), *about)
     assert (style.points, style.comment, report.points) == (4.0, "better", None)
     assert [each.is_open for each in (style, report, extra)] == [False, True, False]
-    cleared = make_marking(RUBRICS, [*marks, make_mark(points=None, comment="gone")])
-    [style, *_] = cleared.list_criteria("ada", "causal_weights")
+    cleared = find_newest([*marks, make_mark(points=None, comment="gone")])
+    [style, *_] = list_criteria(RUBRICS, cleared, *about)
     assert (style.points, style.comment, style.is_open) == (None, "", True)
-    assert cleared.list_criteria("ada", "linear_layer") == ()
-    assert make_marking(None, marks).list_criteria("ada", "causal_weights") == ()
+    assert list_criteria(RUBRICS, cleared, "ada", "linear_layer") == ()
 
 
 def test_marks_are_described_in_words() -> None:
@@ -150,7 +151,6 @@ def test_marks_are_described_in_words() -> None:
 def test_weights_of_nobody_are_named() -> None:
     rubrics = {"rope": Rubric((STYLE,), {"ada": {"style": 0.0}, "eve": {"style": 0.0}})}
     assert list_weighted_strangers(rubrics, {("ada", "rope"), ("eve", "kv_cache")}) == ("eve",)
-    assert list_weighted_strangers(None, set()) == ()
 
 
 # ------------------------------------------------------------------------ the store
