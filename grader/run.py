@@ -15,7 +15,8 @@ from headcheck.grader.grading import devices, infer, worker_pool
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.worker_pool import GradedSubmission, Sandbox, Supply, create_sandbox
+from headcheck.grader.grading.worker_pool import GradedSubmission, Sandbox, Supply
+from headcheck.grader.grading.worker_pool import create_sandbox as create_sandbox  # for commands
 from headcheck.grader.reading import submission
 from headcheck.grader.reading.notebook_lines import find_file_line
 from headcheck.grader.reading.submission import SubmissionNotFound, UnreadableSubmission
@@ -26,9 +27,9 @@ from headcheck.grader.report.records import (
     Report,
     SubmissionRecord,
     build_report,
-    compute_exit_code,
     to_json,
 )
+from headcheck.grader.report.records import compute_exit_code as compute_exit_code
 from headcheck.grader.report.render import text
 from headcheck.grader.report.render.heading import Occasion
 from headcheck.grader.report.render.sanitise import escape_json, sanitise_line
@@ -40,26 +41,6 @@ from headcheck.grader.sandbox.operations import DROP
 from headcheck.grader.seed import Seed
 from headcheck.grader.watch import read_stamp, wait_for_saves
 from headcheck.properties.terms.depth import Depth
-
-__all__ = [
-    "compute_exit_code",
-    "create_sandbox",
-    "examine_machine",
-    "find_exercise",
-    "grade_paths",
-    "grade_with_progress",
-    "make_settings",
-    "render_report",
-    "save_report",
-    "show_grades",
-    "show_report",
-    "tell_damaged",
-    "tell_damaged_settings",
-    "tell_waiting",
-    "watch_file",
-    "write_report",
-]
-
 
 MORE = "--verbose"
 """the option that shows the collapsed parts of a report"""

@@ -4,15 +4,11 @@ Nothing heavy is imported before a command needs it.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from headcheck.grader import files
 from headcheck.properties.counting import count
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()

@@ -17,8 +17,6 @@ class DiagnosisView:
     sentences: tuple[str, ...]
     examples: tuple[ExampleRecord | None, ...] = ()
     """one example, or None, for each sentence"""
-    compared: bool = False
-    """whether the answers were compared with the results of such mistakes"""
     any_compared: bool = False
     """whether one of the mistakes is in the computation"""
     reasons: tuple[str, ...] = ()
@@ -46,7 +44,6 @@ def view_diagnosis(
         _describe_found(mistakes, compared=compared),
         tuple(sanitise(m.sentence) + _tell_where_to_look(m) for m in mistakes),
         tuple(m.example for m in mistakes),
-        compared,
         any(m.cases_tried for m in mistakes),
         tuple(_explain(mistake, notes) for mistake in mistakes),
     )
