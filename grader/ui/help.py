@@ -41,13 +41,12 @@ EXAMPLES: Mapping[str, str] = {
 MODULES: Mapping[str, str] = {
     **dict.fromkeys(("list", "show", "hint", "start"), "exercise_commands"),
     **dict.fromkeys(("runs", "override", "comment", "replay", "export"), "course_commands"),
+    **dict.fromkeys(("verify", "replay-case"), "library_commands"),
     "author": "author_command",
     "bank": "bank_commands",
     "dashboard": "dashboard_command",
     "mark": "mark_command",
     "regrade": "regrade_command",
-    "replay-case": "replay_command",
-    "verify": "verify_command",
 }
 """the files in `grader/ui` that hold the commands, except for those in `cli`"""
 COMPLETION = 'For completion in bash: eval "$(_HEADCHECK_COMPLETE=bash_source headcheck)"'

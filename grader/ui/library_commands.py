@@ -1,6 +1,10 @@
-"""The command `headcheck verify`: the tests of the pytest plugin, without writing a test."""
+"""The commands about code that one trusts: `verify` and `replay-case`.
+
+They do what the pytest plugin does, without a test that somebody has to write.
+"""
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -11,14 +15,22 @@ OUTPUT = ("--tb=no", "-rN", "--no-header")
 EXIT_CODES = {0: 0, 1: 1}
 """exit codes of pytest and ours for them; any other code means that nothing was tried"""
 
+contract_option = click.option(
+    "--contract", metavar="FILE|FOLDER", help="The contract that the code must keep."
+)
+exercise_option = click.option(
+    "--exercise", metavar="SLUG|FOLDER", help="The exercise that the code answers."
+)
+course_option = click.option(
+    "--course", metavar="FILE", help="The course file, which sets how much feedback to give."
+)
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[PACKAGE.MODULE:NAME|FILE.py:NAME]...")
-@click.option("--contract", metavar="FILE|FOLDER", help="The contract that the code must keep.")
-@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that the code answers.")
-@click.option(
-    "--course", metavar="FILE", help="The course file, which sets how much feedback to give."
-)
+@contract_option
+@exercise_option
+@course_option
 @click.option(
     "--sizes", metavar="RULES", help='The sizes that the code supports: "head_dim=even tokens<=64".'
 )
@@ -93,3 +105,32 @@ def _load_plugins() -> list[str]:
     installed = any(found.value == PLUGIN for found in entry_points(group="pytest11"))
     needed = [REPORT] if installed else [PLUGIN, REPORT]
     return [word for name in needed for word in ("-p", name)]
+
+
+@click.command("replay-case")
+@click.argument("case")
+@click.argument("name", metavar="FILE.py:NAME|PACKAGE.MODULE:NAME")
+@exercise_option
+@contract_option
+@course_option
+@click.option("--property", "prop", required=True, metavar="NAME", help="The property to try.")
+@click.option("--sizes", metavar="RULES", help="The sizes that the code supports, if not all.")
+def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
+    """Try one property on one CASE, as a failing test of `pytest --headcheck` prints it.
+
+    The code is trusted: it runs in this process.
+
+    Exit code: 0 the property holds there, 1 it does not, 2 there is nothing to try.
+    """
+    from headcheck.grader.ui.pytest_plugin.replay import ReplayError, replay
+    from headcheck.grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+    from headcheck.properties.violations.violation import Status
+
+    sys.path.append(str(Path.cwd()))  # where `python -m` would look for a package
+    said = {key: Setting(text, f"--{key}") for key, text in options.items() if text}
+    verdict, told = replay(case, TargetSettings(Setting(name, "NAME"), **said), prop)
+    if verdict.unsupported:
+        raise ReplayError(f"not supported: {verdict.failure}")
+    holds = verdict.status is Status.PASSED
+    click.echo(f"holds: {verdict.property.claim}" if holds else told)
+    sys.exit(0 if holds else 1)
