@@ -25,7 +25,6 @@ from headcheck.grader.ui.options import (
     load_course_file,
     own_course_option,
     parse_feedback,
-    parse_search,
     pop_limits,
     round_option,
     search_option,
@@ -35,6 +34,7 @@ from headcheck.grader.ui.options import (
 )
 
 if TYPE_CHECKING:
+    from headcheck.grader.grading.search_limit import SearchLimit
     from headcheck.grader.report.records import Report
     from headcheck.grader.sandbox.grader_side.launch import Zygote
 
@@ -110,7 +110,6 @@ def grade(
     course_file: Path | None,
     feedback: str | None,
     seed: int | None,
-    search: str | None,
     verbose: bool,
     trusted: bool,
     **options: Any,
@@ -126,7 +125,6 @@ def grade(
     kept something from being judged or written, or the command was wrong.
     """
     course = pop_course_options(options)
-    options["search"] = parse_search(search)
     with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
         from headcheck.grader.report.feedback import redact_report
@@ -197,7 +195,6 @@ def check(
     watch: bool,
     feedback: str | None,
     seed: int,
-    search: str | None,
     verbose: bool,
     trusted: bool,
     **options: Any,
@@ -209,7 +206,6 @@ def check(
     """
     from headcheck.grader.grading.infer import refuse_slug
 
-    options["search"] = parse_search(search)
     refuse_slug(path)
     with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
@@ -251,7 +247,7 @@ def check(
 )
 @search_option
 def audit(
-    slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
+    slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: "SearchLimit | None"
 ) -> None:
     """Test the grader itself on the known right and wrong answers to exercises, or to all.
 
@@ -261,7 +257,6 @@ def audit(
     """
     import os
 
-    limit = parse_search(search)
     from headcheck.exercises import ALL
     from headcheck.grader.audit import page
     from headcheck.grader.audit.matrix import load_answers, load_mutants, run_audit
@@ -272,7 +267,7 @@ def audit(
         raise click.UsageError("two of these folders have the same name: audit one after the other")
     load = load_mutants if mutants else load_answers
     answers = [answer for exercise in exercises for answer in load(exercise)]
-    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1, limit)
+    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1, search)
     render = {"text": page.render_text, "json": page.to_json, "html": page.render_html}[form]
     click.echo(render(matrix), nl=False)
     sys.exit(0 if matrix.clean else 1)

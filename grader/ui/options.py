@@ -92,6 +92,7 @@ seed_option = click.option(
 search_option = click.option(
     "--search",
     metavar="N|SECONDS",
+    callback=lambda _, __, text: parse_search(text),
     help="After the fixed cases try so many generated ones, or for a time such as 30s.",
 )
 thorough_option = click.option(

@@ -110,20 +110,14 @@ def check(
     """
     caller = sys._getframe(1)
     namespace = {**caller.f_globals, **caller.f_locals}
-    return check_in_namespace(definition, exercise, namespace, seed, search, bind, course)
+    asked = make_request(exercise, seed, search, bind, course)
+    return check_in_namespace(definition, asked, namespace)
 
 
 def check_in_namespace(
-    definition: object,
-    exercise: Exercise | str | None,
-    namespace: Mapping[str, Any],
-    seed: int = 0,
-    search: int | str | None = None,
-    bind: str = "",
-    course: str | None = None,
+    definition: object, asked: "Request", namespace: Mapping[str, Any]
 ) -> CheckResult:
-    """Do the same as `check` in a given namespace. Raises CannotCheck, CheckInterrupted."""
-    asked = make_request(exercise, seed, search, bind, course)
+    """Check a definition in a given namespace. Raises CannotCheck, CheckInterrupted."""
     text = find_source_text(definition)
     defined = describe_definition(find_name(definition, namespace), definition, text)
     record = judge(defined, {**namespace, defined.name: definition}, text, asked)

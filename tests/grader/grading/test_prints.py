@@ -19,7 +19,7 @@ from headcheck.grader.report.render import html, text
 from headcheck.grader.report.render.sanitise import UNSAFE
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.operations import MAX_PRINTED, PrintsReply
-from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
 from headcheck.properties.families import ALL
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.case import Case
@@ -120,7 +120,7 @@ def test_few_failures_are_run_once_more(grade: Grade) -> None:
 def test_a_notebook_shows_them_too() -> None:
     namespace: dict[str, object] = {}
     exec(write("print('scores', 1)"), namespace)
-    result = check_in_namespace(namespace["causal_weights"], CAUSAL, namespace)
+    result = check_in_namespace(namespace["causal_weights"], make_request(CAUSAL), namespace)
     assert "    printed   scores 1" in str(result)
     assert "Your code printed on this input" in result._repr_html_()
 

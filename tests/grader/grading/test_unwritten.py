@@ -13,7 +13,7 @@ from headcheck.grader.grading.unwritten import fingerprint_starter
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import html, text
-from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
 from tests.grader.conftest import SandboxDriver
 
 CAUSAL, LINEAR = BY_SLUG["causal_attention"], BY_SLUG["linear_layer"]
@@ -119,6 +119,6 @@ def test_it_is_said_in_a_process_of_ones_own(
     monkeypatch.syspath_prepend(str(tmp_path))
     import begun  # type: ignore[import-not-found]
 
-    result = check_in_namespace(begun.linear, None, {"linear": begun.linear})
+    result = check_in_namespace(begun.linear, make_request(), {"linear": begun.linear})
     assert is_unwritten(result.record)
     assert "Nothing is written yet: `linear`" in str(result)

@@ -5,7 +5,7 @@ from typing import Any
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.jupyter import CheckResult
-from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
 
 
 def run_cell(source: str, name: str = "__main__") -> dict[str, Any]:
@@ -22,4 +22,6 @@ def run_solution(slug: str) -> dict[str, Any]:
 def check_answer(slug: str, source: str | None = None, **options: Any) -> CheckResult:
     exercise = BY_SLUG[slug]
     namespace = run_solution(slug) if source is None else run_cell(source)
-    return check_in_namespace(namespace[exercise.contract.name], slug, namespace, **options)
+    return check_in_namespace(
+        namespace[exercise.contract.name], make_request(slug, **options), namespace
+    )

@@ -17,7 +17,7 @@ from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import build_report, from_json, to_json
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted
-from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
 from headcheck.grader.ui.jupyter.progress import Progress
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
@@ -108,7 +108,7 @@ def test_imported_definition_is_located_by_its_file() -> None:
 def test_exercise_is_inferred_from_name_and_arguments() -> None:
     for slug in ("multi_head_attention", "masked_multi_head"):
         namespace = run_solution(slug)
-        found = check_in_namespace(namespace["MultiHeadAttention"], None, namespace)
+        found = check_in_namespace(namespace["MultiHeadAttention"], make_request(), namespace)
         assert found.record.exercise == slug
 
 
@@ -122,7 +122,7 @@ def test_other_required_names_come_from_the_caller() -> None:
 def test_missing_name_is_reported() -> None:
     namespace = run_solution("weight_transfer")
     del namespace["SelfAttention_v1"]
-    record = check_in_namespace(namespace["transfer_weights"], None, namespace).record
+    record = check_in_namespace(namespace["transfer_weights"], make_request(), namespace).record
     assert record.error is not None
     assert "`SelfAttention_v1` is not defined yet; run the cell that defines it" in (
         record.error.message
@@ -131,7 +131,7 @@ def test_missing_name_is_reported() -> None:
 
 def test_an_answer_under_another_name_is_found_by_the_name_it_has() -> None:
     namespace = run_cell("mine = lambda x, weight, bias: x @ weight.mT + bias")
-    found = check_in_namespace(namespace["mine"], "linear_layer", namespace)
+    found = check_in_namespace(namespace["mine"], make_request("linear_layer"), namespace)
     assert (found.passed, found.record.name) == (True, "mine")
 
 
@@ -248,10 +248,10 @@ def interrupt_late() -> CheckInterrupted:
     """What a check says that is interrupted ten calls before its end."""
     calls: list[int] = []
     whole = stopping(0, calls)
-    check_in_namespace(whole["causal_weights"], None, whole)
+    check_in_namespace(whole["causal_weights"], make_request(), whole)
     namespace = stopping(after=len(calls) - 10)
     with pytest.raises(CheckInterrupted) as caught:
-        check_in_namespace(namespace["causal_weights"], None, namespace)
+        check_in_namespace(namespace["causal_weights"], make_request(), namespace)
     assert str(caught.value).startswith("stopped after ")
     return caught.value
 
@@ -261,7 +261,7 @@ def test_immediate_interrupt_says_so() -> None:
     with pytest.raises(
         CheckInterrupted, match=r"^stopped before the first check of causal_weights was"
     ):
-        check_in_namespace(namespace["causal_weights"], None, namespace)
+        check_in_namespace(namespace["causal_weights"], make_request(), namespace)
 
 
 def test_interrupt_reports_partial_results() -> None:

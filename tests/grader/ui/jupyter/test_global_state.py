@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from headcheck.grader.ui.jupyter import CheckInterrupted
-from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
 from tests.grader.ui.jupyter.cells import check_answer, run_cell
 
 
@@ -95,7 +95,7 @@ def test_global_state_is_restored_however_it_ends(ending: str, odd: dict[str, An
     namespace = run_cell(source)
     names = set(namespace)
     with pytest.raises(expected) if expected else contextlib.nullcontext():
-        check_in_namespace(namespace["CausalAttention"], None, namespace)
+        check_in_namespace(namespace["CausalAttention"], make_request(), namespace)
     assert state() == odd
     assert set(namespace) == names
 

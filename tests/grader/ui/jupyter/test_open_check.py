@@ -17,7 +17,7 @@ from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted, CheckResult
-from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
 from tests.grader.grading.open_classes import (
     CAUSAL_OTHERWISE,
     HEAD,
@@ -33,7 +33,7 @@ NO_SCALE = STRANGE.replace(" / q.shape[-1] ** 0.5", "")
 
 def check_class(source: str, name: str, slug: str | None = None, **options: Any) -> CheckResult:
     namespace = run_cell(HEAD + source)
-    return check_in_namespace(namespace[name], slug, namespace, **options)
+    return check_in_namespace(namespace[name], make_request(slug, **options), namespace)
 
 
 def grade_as_file(source: str, folder: Path, settings: Settings) -> SubmissionRecord:
