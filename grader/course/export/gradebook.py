@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from headcheck.grader.course import CourseError
-from headcheck.grader.course.export.sheet import Sheet, build_sheet_roster, find_student
-from headcheck.grader.course.intake.roster import Roster, Student
+from headcheck.grader.course.export.sheet import Sheet
+from headcheck.grader.course.intake.roster import Roster, Student, build_roster
 from headcheck.grader.course.marks import describe_marks
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.bundle import Unpacked
@@ -143,10 +143,27 @@ def _hide_student(result: ExerciseResult, numbers: Mapping[str, str]) -> Exercis
 
 
 def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:
-    """Return a function from the ids and the name in a sheet's row to the student's id."""
-    known = build_sheet_roster(book.find_student(each[0]) for each in book.students.values())
+    """Return a function from the ids and the name in a sheet's row to the student's id.
+
+    It looks for the handle of a submission, else on the roster. A name counts only if exactly one
+    student has it, and it is never taken for an id: a student called 17 does not get the grade of
+    the student whose id is 17.
+    """
+    people = [book.find_student(each[0]) for each in book.students.values()]
+    # Who has no name can be found by the id as a name.
+    known = build_roster(
+        each if each.display_name != each.id else replace(each, name=each.id) for each in people
+    )
     handles = {each.handle: each.student for own in book.students.values() for each in own}
-    return lambda ids, name: find_student(ids, name, known, handles)
+
+    def find_student(ids: Sequence[str], name: str) -> str | None:
+        for handle in ids:
+            if handle and handle in handles:
+                return handles[handle]
+        match = known.match(*(text for text in ids if text.strip()), name=name)
+        return None if match is None else match.id
+
+    return find_student
 
 
 def list_left_out(
