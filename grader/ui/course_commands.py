@@ -154,7 +154,7 @@ def override(
         result = find_result(store, run, student, get_slug(exercise))
         points = None if score is None else read_points(score, result.highest, who)
         decided = Override(run, student, result.exercise, points, reason, get_author())
-        store.add_override(replace(decided, max_score=result.max_score))
+        store.add_decisions([replace(decided, max_score=result.max_score)])
         counts = result.graded if points is None else points
         change = f"{format_number(result.score)} before, {format_number(counts)} now"
         click.echo(f"{who} {result.exercise}: {change}")
@@ -176,7 +176,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
         slug = get_slug(exercise)
         about = "" if slug is None else find_result(store, run, student, slug).exercise
         [result, *_] = load_student_results(store, run, student)
-        store.add_comment(Comment(run, student, about, text, get_author()))
+        store.add_decisions([Comment(run, student, about, text, get_author())])
         of = f" of {result.name}" if result.name not in ("", student) else ""
         where = f"the answer to {about}" if about else "the work"
         click.echo(sanitise_line(f"{who}: added a comment on {where}{of}"))

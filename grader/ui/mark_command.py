@@ -119,7 +119,7 @@ def _save(store: "Store", run: str, entries: "Sequence[MarkEntry]") -> None:
     from headcheck.grader.course.store.records import Mark
 
     author = get_author()
-    store.add_marks([Mark(run, *e.key, e.points, e.comment, author) for e in entries])
+    store.add_decisions([Mark(run, *e.key, e.points, e.comment, author) for e in entries])
 
 
 def _show_marks(result: "ExerciseResult") -> None:

@@ -7,7 +7,7 @@ with the rest.
 
 import difflib
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
@@ -57,6 +57,8 @@ from headcheck.grader.report.feedback import Feedback
 from headcheck.grader.report.records import SubmissionRecord
 
 T = TypeVar("T")
+DECISIONS: Mapping[type, Table] = {Override: overrides, Comment: comments, Mark: marks}
+"""the table of each kind of what instructors decide"""
 
 
 @contextmanager
@@ -289,24 +291,16 @@ class Store:
 
     # ------------------------------------------------------------------------ deciding
 
-    def add_override(self, override: Override) -> None:
-        """Add a decision, which stays in force whatever is graded later."""
-        self._insert_decision(overrides, override)
-
-    def add_comment(self, comment: Comment) -> None:
-        """Add a comment."""
-        self._insert_decision(comments, comment)
-
-    def add_marks(self, added: Sequence[Mark]) -> None:
-        """Add marks, all or none of them; they stay in force whatever is graded later."""
-        rows = [{**asdict(each), "created": get_timestamp()} for each in added]
+    def add_decisions(self, decisions: Sequence[Override | Comment | Mark]) -> None:
+        """Add decisions of one kind, all or none; they stay whatever is graded later."""
+        rows = [{**asdict(each), "created": get_timestamp()} for each in decisions]
         if rows:
             with begin_write(self.engine) as connection:
-                connection.execute(insert(marks), rows)
+                connection.execute(insert(DECISIONS[type(decisions[0])]), rows)
 
     def load_marks(self, name: str) -> list[Mark]:
         """Return all marks under a run's name, the oldest first."""
-        return self._select_decisions(marks, Mark, name)
+        return self._select_decisions(Mark, name)
 
     def get_secret(self, name: str) -> str:
         """Return the secret that belongs to a run's name; made when it is first asked for."""
@@ -317,20 +311,16 @@ class Store:
 
     def load_overrides(self, name: str) -> dict[tuple[str, str], Override]:
         """Return the decisions in force under a run's name, by student and exercise."""
-        decisions = self._select_decisions(overrides, Override, name)
+        decisions = self._select_decisions(Override, name)
         newest = {(each.student, each.exercise): each for each in decisions}
         return {key: each for key, each in newest.items() if each.score is not None}
 
     def load_comments(self, name: str) -> list[Comment]:
         """Return the comments under a run's name, the oldest first."""
-        return self._select_decisions(comments, Comment, name)
+        return self._select_decisions(Comment, name)
 
-    def _insert_decision(self, table: Table, decision: Override | Comment) -> None:
-        with begin_write(self.engine) as connection:
-            row = {**asdict(decision), "created": get_timestamp()}
-            connection.execute(insert(table).values(row))
-
-    def _select_decisions(self, table: Table, record: type[T], name: str) -> list[T]:
+    def _select_decisions(self, record: type[T], name: str) -> list[T]:
+        table = DECISIONS[record]
         kept = (column for column in table.c if column.name != "id")
         query = select(*kept).where(table.c.run == name).order_by(table.c.id)
         with self.engine.connect() as connection:

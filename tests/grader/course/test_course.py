@@ -290,7 +290,7 @@ def test_regrade_preview_changes_nothing(course: Course) -> None:
         path.unlink()  # the store has what it needs
     before = course.load_scores()
     with course.open() as store:
-        store.add_override(Override("week 1", "ada", "causal_weights", 99.0, "", "prof"))
+        store.add_decisions([Override("week 1", "ada", "causal_weights", 99.0, "", "prof")])
         # For the judge of these tests: 50 points fewer.
         other = replace(SETTINGS, seed=make_seed(1))
         again = regrading.regrade(store, "week 1", other, trusted=False)

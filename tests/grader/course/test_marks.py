@@ -165,15 +165,15 @@ def test_marks_are_stored_and_an_override_replaces_them(store_url: str, record: 
     with open_store(store_url, create=True) as store:
         save_records(store, plan(), record("ada", 50), record("bob", 100))
         assert describe_open(load_results(store, WEEK)) == "not yet marked: 4 marks of 2 students"
-        store.add_marks([make_mark(points=1.0), make_mark(points=3.0, comment="\0 \ud800")])
-        store.add_marks([])
+        store.add_decisions([make_mark(points=1.0), make_mark(points=3.0, comment="\0 \ud800")])
+        store.add_decisions([])
     with open_store(store_url) as store:
         ada, bob = load_results(store, WEEK)
         assert (ada.score, ada.max_score, ada.judged, ada.marked) == (53.0, 110.0, 50.0, 3.0)
         assert (bob.score, bob.max_score) == (100.0, 110.0)
         assert ada.criteria[0].comment == "\\x00 \\ud800"
         assert [each.points for each in store.load_marks(WEEK)] == [1.0, 3.0], "history stays"
-        store.add_override(Override(WEEK, "ada", "causal_weights", 7.0, "", "prof"))
+        store.add_decisions([Override(WEEK, "ada", "causal_weights", 7.0, "", "prof")])
         [ada, _] = load_results(store, WEEK)
         assert (ada.score, ada.earned, ada.max_score) == (7.0, 53.0, 110.0)
         assert store.load_marks("another") == []
@@ -184,7 +184,7 @@ def test_a_rubric_begins_no_run_and_outlasts_the_next_one(store: Store, record: 
     assert silent.key == plan().key and silent.verdict_key == plan().verdict_key
     changed = replace(SETTINGS, seed=make_seed(1))
     save_records(store, plan(), record("ada", 50))
-    store.add_marks([make_mark()])
+    store.add_decisions([make_mark()])
     assert store.begin(WEEK, silent).id == 1
     later = manifest.build_manifest(changed, policy=store.find_policy(WEEK))
     save_records(store, later, record("ada", 100))
@@ -209,7 +209,7 @@ def test_a_store_from_before_marks_gets_their_tables(store_url: str, record: Mak
     with open_engine(store_url) as engine, begin_write(engine) as connection:
         command.downgrade(make_alembic_config(connection=connection), "0001")
     with open_store(store_url) as store:
-        store.add_marks([make_mark()])
+        store.add_decisions([make_mark()])
         assert [each.score for each in load_results(store, WEEK)] == [53.0]
         with store.engine.connect() as connection:
             assert connection.scalar(text("SELECT count(*) FROM marks")) == 1
@@ -228,7 +228,7 @@ def test_regrade_keeps_marks_and_changes_rubrics_without_judging(
         assert [each.student for each in added.score_changes] == ["bob", "ada"]
         assert load_results(store, WEEK)[0].max_score == 100.0, "nothing is adopted yet"
         regrading.adopt(store, WEEK, added)
-        store.add_marks([make_mark(points=4.0), make_mark("bob", "report", 6.0)])
+        store.add_decisions([make_mark(points=4.0), make_mark("bob", "report", 6.0)])
         smaller = {"causal_weights": Rubric((replace(STYLE, points=2.0), REPORT))}
         rubrics = Policy(rubrics=smaller)
         changed = regrading.regrade(store, WEEK, SETTINGS, trusted=False, policy=rubrics)

@@ -131,7 +131,7 @@ def test_many_rows_are_linked_in_one_go(store: Store, record: MakeRecord) -> Non
 
 def test_newest_decision_holds_across_runs(store: Store, record: MakeRecord) -> None:
     def decide(score: float | None) -> None:
-        store.add_override(Override(WEEK, "ada", "causal_weights", score, ODD, "prof"))
+        store.add_decisions([Override(WEEK, "ada", "causal_weights", score, ODD, "prof")])
 
     save_records(store, plan(), record("ada", 50))
     decide(70.0)
@@ -149,7 +149,7 @@ def test_newest_decision_holds_across_runs(store: Store, record: MakeRecord) -> 
 def test_comments_are_about_an_exercise_or_all(store: Store, record: MakeRecord) -> None:
     save_records(store, plan(), record("ada"))
     for exercise, text in (("", "all"), ("causal_weights", "this"), ("linear_layer", "other")):
-        store.add_comment(Comment(WEEK, "ada", exercise, text, "prof"))
+        store.add_decisions([Comment(WEEK, "ada", exercise, text, "prof")])
     assert load_results(store, WEEK)[0].comments == ("all", "this")
 
 
