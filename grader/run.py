@@ -268,7 +268,7 @@ def show_report(report: Report, form: str, *, verbose: bool = False) -> None:
     """Write the report to standard output, in colour if that is a terminal."""
     console = Console()
     if form == "text" and console.is_terminal:
-        text.print_to(console, report, "" if verbose else MORE)
+        text.print_lines(console, text.iter_lines(report, "" if verbose else MORE))
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
         encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
@@ -280,9 +280,9 @@ def show_grades(report: Report) -> None:
     """Write the table of grades to standard output, in colour if that is a terminal."""
     console = Console()
     if console.is_terminal:
-        text.print_grades_to(console, report)
+        text.print_lines(console, text.iter_grades(report))
     else:
-        shown = text.render_grades(report)
+        shown = text.join_lines(text.iter_grades(report))
         click.echo(shown.encode(sys.stdout.encoding, "replace"), nl=False)
 
 

@@ -52,28 +52,16 @@ def render(report: Report, more: str = "") -> str:
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
     """
-    return "".join(f"{line.text}\n" for line in _iter_lines(report, more))
+    return join_lines(iter_lines(report, more))
 
 
-def print_to(console: Console, report: Report, more: str = "") -> None:
-    """Print the same text, with colours if the console has them."""
-    _print_lines(console, _iter_lines(report, more))
+def join_lines(lines: Iterable[StyledLine]) -> str:
+    """Return lines as text, without colours."""
+    return "".join(f"{line.text}\n" for line in lines)
 
 
-def render_grades(report: Report) -> str:
-    """Render the last table, even for one submission, and why some files are not graded.
-
-    The caller shows everything else elsewhere.
-    """
-    return "".join(f"{line.text}\n" for line in _iter_grades(report))
-
-
-def print_grades_to(console: Console, report: Report) -> None:
-    """Print the table, with colours if the console has them."""
-    _print_lines(console, _iter_grades(report))
-
-
-def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
+def print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
+    """Print lines, with colours if the console has them."""
     text = Text()
     for line in lines:
         text.append(line.text, line.style)
@@ -81,7 +69,8 @@ def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
     console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
 
 
-def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
+def iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
+    """Yield the lines of the text that `render` returns."""
     views = [make_view(record) for record in report.submissions]
     for i, view in enumerate(views):
         if i:
@@ -93,7 +82,11 @@ def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
     yield from _render_grades(report, shown, how=not more)
 
 
-def _iter_grades(report: Report) -> Iterator[StyledLine]:
+def iter_grades(report: Report) -> Iterator[StyledLine]:
+    """Yield the last table, even for one submission, and why some files are not graded.
+
+    The caller shows everything else elsewhere.
+    """
     views = [make_view(record) for record in report.submissions]
     yield from _render_grades(report, views)
     yield from fold_lines(_render_reasons(views))

@@ -243,10 +243,11 @@ def test_several_submissions_end_in_a_table() -> None:
 
 
 def test_the_table_alone_says_why_files_are_not_graded() -> None:
-    shown = text.render_grades(make_report(RIGHT, make_unjudged())).splitlines()
+    shown = [line.text for line in text.iter_grades(make_report(RIGHT, make_unjudged()))]
     why = "  b.ipynb: line 3: '(' was never closed (cell 4, line 3)"
     assert shown[-2:] == ["Not graded:", why]
-    assert "Not graded:" not in text.render_grades(make_report(RIGHT, WRONG))
+    graded = text.iter_grades(make_report(RIGHT, WRONG))
+    assert "Not graded:" not in text.join_lines(graded)
 
 
 def test_empty_report_says_so() -> None:
@@ -257,7 +258,8 @@ def test_empty_report_says_so() -> None:
 def test_a_console_shows_the_same(terminal: bool) -> None:
     out = io.StringIO()
     several = make_report(WRONG, RIGHT, make_unjudged("[red]not markup[/] :smile:"))
-    text.print_to(Console(file=out, width=30, force_terminal=terminal), several)
+    console = Console(file=out, width=30, force_terminal=terminal)
+    text.print_lines(console, text.iter_lines(several, ""))
     assert re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()) == text.render(several)
     assert ("\x1b" in out.getvalue()) == terminal
 
