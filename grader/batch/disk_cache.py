@@ -36,7 +36,6 @@ from headcheck.grader.batch.message import (
     QueryKey,
     Transcript,
 )
-from headcheck.grader.batch.recording import QueryId
 from headcheck.grader.location import HEADCHECK
 from headcheck.grader.sandbox import wire
 from headcheck.grader.sandbox.wire import BadFrame, Message, PackedTensors, label_by_position
@@ -182,7 +181,7 @@ def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:
         "cases": msgspec.to_builtins(list(used)),
         "planned": {prop.name: [numbers[c] for c in cases] for prop, cases in plan.cases.items()},
         "exchanges": [_encode_batch(batch) for batch in plan.batches],
-        "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in plan.query_keys],
+        "questions": msgspec.to_builtins(plan.query_keys),
         "asked": {prop.name: sorted(numbers) for prop, numbers in plan.queries_by_property.items()},
         "transcripts": {prop.name: each.requests for prop, each in plan.transcripts.items()},
     }
@@ -191,14 +190,9 @@ def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:
     return wire.encode(Message(0, "script", meta, label_by_position(tensors)))
 
 
-def _encode_key(key: QueryId) -> tuple[str, int | None]:
-    content, seed = key
-    return content.hex(), seed
-
-
 def _encode_batch(batch: BatchRequest) -> dict[str, Any]:
     return {
-        "constructions": [(list(c.requests), c.shapes) for c in batch.object_batches],
+        "constructions": msgspec.to_builtins(batch.object_batches),
         "dtype": batch.dtype,
         "device": batch.device,
         "twins": batch.repeated_queries,
@@ -240,10 +234,7 @@ def _decode_plan(message: Message, properties: Mapping[str, Property]) -> BatchP
     queries_by_property = {
         properties[name]: frozenset(numbers) for name, numbers in message.meta["asked"].items()
     }
-    keys = (
-        QueryKey((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), unstacked)
-        for content, seed, shapes, unstacked in message.meta["questions"]
-    )
+    keys = msgspec.convert(message.meta["questions"], tuple[QueryKey, ...])
     transcripts = {
         properties[name]: _decode_transcript(requests, tensors)
         for name, requests in message.meta["transcripts"].items()
@@ -253,7 +244,7 @@ def _decode_plan(message: Message, properties: Mapping[str, Property]) -> BatchP
         properties[name]: tuple(known[number] for number in numbers)
         for name, numbers in message.meta["planned"].items()
     }
-    return BatchPlan(tuple(batches), tuple(keys), queries_by_property, transcripts, cases)
+    return BatchPlan(tuple(batches), keys, queries_by_property, transcripts, cases)
 
 
 def _decode_transcript(
@@ -266,10 +257,7 @@ def _decode_transcript(
 def _decode_batch(meta: Mapping[str, Any], tensors: list[Tensor]) -> BatchRequest:
     sent, row = tensors[: meta["sent"]], tensors[meta["sent"] :]
     return BatchRequest(
-        tuple(
-            ObjectBatch(requests, tuple(tuple(map(tuple, each)) for each in shapes))
-            for requests, shapes in meta["constructions"]
-        ),
+        msgspec.convert(meta["constructions"], tuple[ObjectBatch, ...]),
         PackedTensors(label_by_position(sent)),
         meta["dtype"],
         meta["device"],
