@@ -16,8 +16,7 @@ import click
 import msgspec
 
 from headcheck.exercises.exercise import BadContract
-from headcheck.grader import files, run
-from headcheck.grader.course import CourseError
+from headcheck.grader import UserError, files, run
 from headcheck.grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, decode_plan
 from headcheck.grader.course.export import gradescope
 from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
@@ -28,7 +27,6 @@ from headcheck.grader.reading import submission
 from headcheck.grader.reading.submission import Submission, SubmissionNotFound
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise
-from headcheck.grader.sandbox.grader_side.servers import SandboxError
 
 NOTHING_MESSAGE = (
     "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."
@@ -52,14 +50,7 @@ def main(root: Path) -> int:
     except SubmissionNotFound:
         _write(root, {"score": 0, "output": NOTHING_MESSAGE})
         return 1
-    except (
-        CourseError,
-        BadContract,
-        SandboxError,
-        WriteError,
-        OSError,
-        msgspec.MsgspecError,
-    ) as error:
+    except (UserError, BadContract, OSError, msgspec.MsgspecError) as error:
         return _report_failure(root, str(error))
     except Exception as error:  # whatever happens, there must be results
         text = f"an internal error of headcheck: {type(error).__name__}: {error}"

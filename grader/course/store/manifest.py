@@ -29,6 +29,8 @@ from headcheck.properties.terms.depth import Depth
 
 POINT_RULES = ("points.py", "rounding.py")
 """the modules that turn verdicts into points"""
+SETTINGS = "rounding", "slip", "device", "by_hand", "search", "depth", "thorough", "all_examples"
+"""the fields that a manifest has in common with `Settings`"""
 
 
 class ManifestError(CourseError):
@@ -122,15 +124,8 @@ class Manifest:
             exercise=self._find_exercise(),
             limit_overrides=self.limits,
             points=self.points,
-            rounding=self.rounding,
-            slip=self.slip,
             seed=self.case_seed,
-            device=self.device,
-            by_hand=self.by_hand,
-            search=self.search,
-            depth=self.depth,
-            thorough=self.thorough,
-            all_examples=self.all_examples,
+            **{name: getattr(self, name) for name in SETTINGS},
         )
 
     def _find_exercise(self) -> Exercise | None:
@@ -169,17 +164,10 @@ def build_manifest(
         exercise=None if settings.exercise is None else settings.exercise.slug,
         seed=settings.seed.value,
         seed_kind=settings.seed.kind,
-        device=settings.device,
         limits={name: float(value) for name, value in settings.limit_overrides.items()},
         points=None if own_points is None else {k: dict(v) for k, v in own_points.items()},
         worth=digest_points(settings),
-        rounding=settings.rounding,
-        slip=settings.slip,
-        by_hand=settings.by_hand,
-        search=settings.search,
-        depth=settings.depth,
-        thorough=settings.thorough,
-        all_examples=settings.all_examples,
+        **{name: getattr(settings, name) for name in SETTINGS},
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         attempts=attempts,
