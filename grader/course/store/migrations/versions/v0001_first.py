@@ -105,11 +105,3 @@ def _create_decisions() -> None:
             sa.PrimaryKeyConstraint("id", name=f"pk_{table}"),
         )
         op.create_index(f"ix_{table}_run", table, ["run"])
-
-
-def downgrade() -> None:
-    """Remove all tables, and with them all that was stored."""
-    for table in (
-        "comments", "overrides", "submissions", "verdicts", "judgements", "contents", "runs",
-    ):  # fmt: skip
-        op.drop_table(table)

@@ -29,9 +29,3 @@ def upgrade() -> None:
         sa.Column("secret", sa.String(64), nullable=False),
         sa.PrimaryKeyConstraint("run", name="pk_secrets"),
     )
-
-
-def downgrade() -> None:
-    """Remove both tables, and with them all marks."""
-    op.drop_table("secrets")
-    op.drop_table("marks")

@@ -10,8 +10,3 @@ down_revision = "0002"
 def upgrade() -> None:
     """Add the column; earlier decisions do not know it."""
     op.add_column("overrides", sa.Column("max_score", sa.Float))
-
-
-def downgrade() -> None:
-    """Remove the column."""
-    op.drop_column("overrides", "max_score")

@@ -14,8 +14,3 @@ def upgrade() -> None:
         sa.Column("digest", sa.String(64), nullable=False),
         sa.PrimaryKeyConstraint("digest", name="pk_tasks"),
     )
-
-
-def downgrade() -> None:
-    """Remove the table: commands judge what has no judgement in any case."""
-    op.drop_table("tasks")
