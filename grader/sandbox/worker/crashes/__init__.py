@@ -28,16 +28,7 @@ from headcheck.grader.sandbox.worker.crashes import (
 from headcheck.grader.sandbox.worker.crashes.scene import LineLocator, Scene, observe
 
 MAX_TEXT = 2000
-Entry = tuple[type[Exception], str, calls.Explainer]
-CATALOGUE: tuple[Entry, ...] = (
-    *names.PATTERNS,
-    *things.PATTERNS,
-    *calls.PATTERNS,
-    *tensors.PATTERNS,
-    *products.PATTERNS,
-    *shapes.PATTERNS,
-    *axes.PATTERNS,
-)
+CATALOGUE = tuple(each.PATTERNS for each in (names, things, calls, tensors, products, shapes, axes))
 
 
 def explain_crash(error: BaseException, locate_line: LineLocator) -> Finding | None:
@@ -51,9 +42,8 @@ def explain_crash(error: BaseException, locate_line: LineLocator) -> Finding | N
 
 
 def _look_up(scene: Scene) -> Finding | None:
-    for kind, pattern, explain in CATALOGUE:
-        if scene.kind is kind and (match := re.match(pattern, scene.text)):
-            found = explain(scene, match)
-            if found is not None:
+    for patterns in CATALOGUE:
+        for pattern, explain in patterns.get(scene.kind, {}).items():
+            if (match := re.match(pattern, scene.text)) and (found := explain(scene, match)):
                 return found
     return None

@@ -7,7 +7,7 @@ import torch
 
 from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.products import find_operand, show
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Patterns, Scene
 from headcheck.grader.sandbox.worker.crashes.tensors import iter_operands
 from headcheck.grader.sandbox.worker.crashes.values import is_tensor
 
@@ -101,43 +101,30 @@ def explain_permuted(scene: Scene, match: re.Match[str]) -> Finding | None:
     return conclude("permuted_count", f"{asked} in the order, and {axes} in the tensor")
 
 
-PATTERNS = (
-    (
-        ValueError,
-        r"(?:too many|not enough) values to unpack \(expected (?:at least )?(?P<names>\d+)",
-        explain_unpacking,
-    ),
-    (
-        IndexError,
+PATTERNS: Patterns = {
+    ValueError: {
+        r"(?:too many|not enough) values to unpack \(expected (?:at least "
+        r")?(?P<names>\d+)": explain_unpacking,
+    },
+    IndexError: {
         r"Dimension out of range \(expected to be in range of \[(?P<least>-?\d+), "
-        r"(?P<most>-?\d+)\], but got (?P<axis>-?\d+)\)",
-        explain_axis,
-    ),
-    (IndexError, r"too many indices for tensor of dimension (?P<axes>\d+)", explain_many_indices),
-    (
-        IndexError,
-        r"index (?P<index>-?\d+) is out of bounds for dimension (?P<axis>\d+) with size",
-        explain_index,
-    ),
-    (IndexError, r"(?:tuple|list) index out of range", explain_part),
-    (RuntimeError, r"Tensors must have same number of dimensions", explain_joined),
-    (RuntimeError, r"Sizes of tensors must match except in dimension", explain_joined),
-    (RuntimeError, r"stack expects each tensor to be equal size", explain_joined),
-    (
-        RuntimeError,
+        r"(?P<most>-?\d+)\], but got (?P<axis>-?\d+)\)": explain_axis,
+        r"too many indices for tensor of dimension (?P<axes>\d+)": explain_many_indices,
+        r"index (?P<index>-?\d+) is out of bounds for dimension "
+        r"(?P<axis>\d+) with size": explain_index,
+        r"(?:tuple|list) index out of range": explain_part,
+    },
+    RuntimeError: {
+        r"Tensors must have same number of dimensions": explain_joined,
+        r"Sizes of tensors must match except in dimension": explain_joined,
+        r"stack expects each tensor to be equal size": explain_joined,
         r"einsum\(\): the number of subscripts in the equation \((?P<letters>\d+)\) "
-        r"does not match the number of dimensions \((?P<axes>\d+)\) for operand (?P<number>\d+)",
-        explain_subscripts,
-    ),
-    (
-        RuntimeError,
+        r"does not match the number of dimensions \((?P<axes>\d+)\) for operand "
+        r"(?P<number>\d+)": explain_subscripts,
         r"einsum\(\): subscript (?P<letter>\w) has size (?P<one>\d+) for operand \d+ "
-        r"which does not broadcast with previously seen size (?P<other>\d+)",
-        explain_subscript_sizes,
-    ),
-    (
-        RuntimeError,
-        r"permute\(.*input\.dim\(\) = (?P<axes>\d+) is not equal to len\(dims\) = (?P<asked>\d+)",
-        explain_permuted,
-    ),
-)
+        r"which does not broadcast with previously seen size "
+        r"(?P<other>\d+)": explain_subscript_sizes,
+        r"permute\(.*input\.dim\(\) = (?P<axes>\d+) is not equal to len\(dims\) = "
+        r"(?P<asked>\d+)": explain_permuted,
+    },
+}

@@ -4,18 +4,17 @@ import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
 from headcheck.grader.sandbox.sentences import Finding, conclude, count
 from headcheck.grader.sandbox.worker.crashes.names import suggest
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Explainer, Patterns, Scene
 from headcheck.grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain_none
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN
 
-Explainer = Callable[[Scene, re.Match[str]], Finding | None]
 MIN_DEPTH = 100
 """a function whose calls are nested this deep is taken to call itself without end"""
 
@@ -175,70 +174,42 @@ def _make_quoting(name: str) -> Explainer:
 
 explain_device = _make_quoting("no_such_device")
 
-PATTERNS = (
-    (
-        TypeError,
+PATTERNS: Patterns = {
+    TypeError: {
         r"(?P<callee>\w+)\(\) received an invalid combination .*? keywords were incorrect: "
-        r"(?P<name>\w+)",
-        explain_keyword,
-    ),
-    (
-        TypeError,
-        r"\w+\(\) received an invalid combination of arguments - got \(.*float",
-        explain_float,
-    ),
-    (
-        TypeError,
-        r"(?:ones|zeros|rand|randn|empty)\(\) takes 1 positional argument but \d were",
-        explain_float,
-    ),
-    (
-        TypeError,
-        r"[\w.]+\(\) missing \d+ required positional arguments?: (?P<names>.*)",
-        explain_missing,
-    ),
-    (
-        TypeError,
+        r"(?P<name>\w+)": explain_keyword,
+        r"\w+\(\) received an invalid combination of arguments - got \(.*float": explain_float,
+        r"(?:ones|zeros|rand|randn|empty)\(\) takes 1 positional argument but "
+        r"\d were": explain_float,
+        r"[\w.]+\(\) missing \d+ required positional arguments?: (?P<names>.*)": explain_missing,
         r"\w+\.forward\(\) takes (?P<taken>\d+) positional arguments? but (?P<given>\d+) "
-        r"were given",
-        explain_surplus,
-    ),
-    (
-        TypeError,
-        r"(?P<callee>[\w.]+)\(\) got an unexpected keyword argument '(?P<name>\w+)'",
-        explain_keyword,
-    ),
-    (TypeError, r".*must be tuple of ints, ?but got (?P<type>\w+)", explain_size),
-    (TypeError, r".*must be tuple of ints, but found element of type (?P<type>\w+)", explain_size),
-    (TypeError, r".*argument '\w+' \(position \d+\) must be int, not (?P<type>\w+)", explain_size),
-    (TypeError, r"'(?P<type>float)' object cannot be interpreted as an integer", explain_size),
-    (TypeError, r"slice indices must be integers", explain_float),
-    (
-        RuntimeError,
-        r".*Explicit attn_mask should not be set when is_causal",
-        lambda scene, match: conclude("mask_and_causal"),
-    ),
-    (RecursionError, r"maximum recursion depth exceeded", explain_recursion),
-    (ZeroDivisionError, r"", explain_zero),
-    (
-        TypeError,
-        r"cannot assign '(?P<type>[\w.]+)' as (?P<what>parameter|child module) '(?P<name>\w+)'",
-        explain_replaced,
-    ),
-    (KeyError, r"\"attribute '(?P<name>\w+)' already exists\"", explain_taken),
-    (TypeError, r"(?P<type>[\w.<>]+) is not a Module subclass", explain_no_layer),
-    (
-        ValueError,
-        r"dropout probability has to be between 0 and 1, but got (?P<rate>\S+)",
-        explain_rate,
-    ),
-    (EOFError, r"EOF when reading a line", _make_quoting("nobody_answers")),
-    (AssertionError, r"Torch not compiled with \w+ enabled", explain_device),
-    (
-        RuntimeError,
+        r"were given": explain_surplus,
+        r"(?P<callee>[\w.]+)\(\) got an unexpected keyword argument "
+        r"'(?P<name>\w+)'": explain_keyword,
+        r".*must be tuple of ints, ?but got (?P<type>\w+)": explain_size,
+        r".*must be tuple of ints, but found element of type (?P<type>\w+)": explain_size,
+        r".*argument '\w+' \(position \d+\) must be int, not (?P<type>\w+)": explain_size,
+        r"'(?P<type>float)' object cannot be interpreted as an integer": explain_size,
+        r"slice indices must be integers": explain_float,
+        r"cannot assign '(?P<type>[\w.]+)' as (?P<what>parameter|child module) "
+        r"'(?P<name>\w+)'": explain_replaced,
+        r"(?P<type>[\w.<>]+) is not a Module subclass": explain_no_layer,
+    },
+    RuntimeError: {
+        r".*Explicit attn_mask should not be set when is_causal": lambda scene, match: conclude(
+            "mask_and_causal"
+        ),
         r"No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|CUDA error: (invalid device|no "
-        r"CUDA)|Attempting to deserialize object on |PyTorch is not linked with support for ",
-        explain_device,
-    ),
-    (FileNotFoundError, r"", _make_quoting("no_such_file")),
-)
+        r"CUDA)|Attempting to deserialize object on |"
+        r"PyTorch is not linked with support for ": explain_device,
+    },
+    RecursionError: {r"maximum recursion depth exceeded": explain_recursion},
+    ZeroDivisionError: {r"": explain_zero},
+    KeyError: {r"\"attribute '(?P<name>\w+)' already exists\"": explain_taken},
+    ValueError: {
+        r"dropout probability has to be between 0 and 1, but got (?P<rate>\S+)": explain_rate,
+    },
+    EOFError: {r"EOF when reading a line": _make_quoting("nobody_answers")},
+    AssertionError: {r"Torch not compiled with \w+ enabled": explain_device},
+    FileNotFoundError: {r"": _make_quoting("no_such_file")},
+}

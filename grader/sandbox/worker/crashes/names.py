@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headcheck.grader.sandbox.sentences import Finding, conclude
 from headcheck.grader.sandbox.worker.configs import Config
 from headcheck.grader.sandbox.worker.crashes import things
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Patterns, Scene
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor, list_attributes
 
 MODULES = {
@@ -144,23 +144,14 @@ def suggest(name: str, known: Iterable[Any]) -> str:
     return "" if best is None else f"; did you mean `{best}`?"
 
 
-PATTERNS = (
-    (NameError, r"name '(?P<name>\w+)' is not defined", explain_name),
-    (UnboundLocalError, r"cannot access local variable '(?P<name>\w+)' where", explain_unset),
-    (
-        AttributeError,
-        r"module '(?P<module>torch[\w.]*)' has no attribute '(?P<name>\w+)'",
-        explain_library_attribute,
-    ),
-    (
-        AttributeError,
-        r"'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w+)'",
-        explain_attribute,
-    ),
-    (
-        AttributeError,
-        r"cannot assign (?P<what>\w+) before Module.__init__\(\) call",
-        explain_uninitialised,
-    ),
-    (KeyError, r"'(?P<name>\w+)'$", explain_key),
-)
+PATTERNS: Patterns = {
+    NameError: {r"name '(?P<name>\w+)' is not defined": explain_name},
+    UnboundLocalError: {r"cannot access local variable '(?P<name>\w+)' where": explain_unset},
+    AttributeError: {
+        r"module '(?P<module>torch[\w.]*)' has no attribute "
+        r"'(?P<name>\w+)'": explain_library_attribute,
+        r"'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w+)'": explain_attribute,
+        r"cannot assign (?P<what>\w+) before Module.__init__\(\) call": explain_uninitialised,
+    },
+    KeyError: {r"'(?P<name>\w+)'$": explain_key},
+}

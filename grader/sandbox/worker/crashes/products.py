@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from headcheck.grader.sandbox.sentences import Finding, Piece, conclude, count
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Patterns, Scene
 from headcheck.grader.sandbox.worker.crashes.tensors import Operand, iter_operands
 from headcheck.grader.sandbox.worker.crashes.values import is_one_of, is_tensor, list_attributes
 
@@ -157,18 +157,13 @@ def explain_number_of_axes(scene: Scene, match: re.Match[str]) -> Finding | None
     return conclude("matrices_only", scene.write(scene.node.func), *shown)
 
 
-PATTERNS = (
-    (
-        RuntimeError,
-        r"mat1 and mat2 shapes cannot be multiplied \((?P<one>\d+x\d+) and (?P<other>\d+x\d+)\)",
-        explain_product,
-    ),
-    (RuntimeError, r"Expected size for first two dimensions of batch2 tensor", explain_product),
-    (RuntimeError, r"size mismatch, got input", explain_product),
-    (RuntimeError, r"inconsistent tensor size, expected tensor", explain_product),
-    (
-        RuntimeError,
-        r"(?:mat1|mat2|self|batch1|batch2) must be a (?:matrix|3D tensor)",
-        explain_number_of_axes,
-    ),
-)
+PATTERNS: Patterns = {
+    RuntimeError: {
+        r"mat1 and mat2 shapes cannot be multiplied \((?P<one>\d+x\d+) and "
+        r"(?P<other>\d+x\d+)\)": explain_product,
+        r"Expected size for first two dimensions of batch2 tensor": explain_product,
+        r"size mismatch, got input": explain_product,
+        r"inconsistent tensor size, expected tensor": explain_product,
+        r"(?:mat1|mat2|self|batch1|batch2) must be a (?:matrix|3D tensor)": explain_number_of_axes,
+    },
+}

@@ -8,7 +8,8 @@ import ast
 import functools
 import itertools
 import linecache
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from headcheck.grader.reading.slicing import Position
+from headcheck.grader.sandbox.sentences import Finding
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, Values
 
 MAX_WRITTEN = 60
@@ -94,6 +96,11 @@ class Scene:
         code = getattr(vars(type(instance)).get("__init__"), "__code__", None)
         count = code.co_argcount + code.co_kwonlyargcount if isinstance(code, CodeType) else 0
         return list(code.co_varnames[1:count]) if isinstance(code, CodeType) else []
+
+
+Explainer = Callable[[Scene, re.Match[str]], Finding | None]
+Patterns = Mapping[type[BaseException], Mapping[str, Explainer]]
+"""what explains a crash, by the type of the exception and a pattern for its text"""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from headcheck.grader.sandbox.worker.crashes.products import (
     parse_shape,
     show,
 )
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Patterns, Scene
 from headcheck.grader.sandbox.worker.crashes.tensors import Operand, find_changed, iter_operands
 
 MASK_NAME = re.compile(r"mask|causal|tri[lu]|future|bias", re.IGNORECASE)
@@ -140,35 +140,21 @@ def explain_not_contiguous(scene: Scene, match: re.Match[str]) -> Finding | None
     return None
 
 
-PATTERNS = (
-    (
-        RuntimeError,
-        r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\) at non-singleton",
-        explain_broadcast,
-    ),
-    (RuntimeError, r"The expanded size of the tensor \(\d+\) must match", explain_broadcast),
-    (
-        RuntimeError,
+PATTERNS: Patterns = {
+    RuntimeError: {
+        r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\) at "
+        r"non-singleton": explain_broadcast,
+        r"The expanded size of the tensor \(\d+\) must match": explain_broadcast,
         r"output with shape \[(?P<target>[\d, ]*)\] doesn't match the broadcast shape "
-        r"\[(?P<result>[\d, ]*)\]",
-        explain_written,
-    ),
-    (
-        IndexError,
-        r"The shape of the mask \[(?P<mask>[\d, ]*)\] at index \d+ does not match the shape of "
-        r"the indexed tensor \[(?P<tensor>[\d, ]*)\]",
-        explain_mask_index,
-    ),
-    (
-        RuntimeError,
-        r"shape '\[(?P<shape>[-\d, ]*)\]' is invalid for input of size (?P<count>\d+)",
-        explain_elements,
-    ),
-    (
-        RuntimeError,
+        r"\[(?P<result>[\d, ]*)\]": explain_written,
+        r"shape '\[(?P<shape>[-\d, ]*)\]' is invalid for input of size "
+        r"(?P<count>\d+)": explain_elements,
         r"unflatten: Provided sizes \[(?P<shape>[\d, ]*)\] don't multiply up to the size of dim "
-        r"\d+ \((?P<count>\d+)\)",
-        explain_unflattened,
-    ),
-    (RuntimeError, r"view size is not compatible with input tensor's size", explain_not_contiguous),
-)
+        r"\d+ \((?P<count>\d+)\)": explain_unflattened,
+        r"view size is not compatible with input tensor's size": explain_not_contiguous,
+    },
+    IndexError: {
+        r"The shape of the mask \[(?P<mask>[\d, ]*)\] at index \d+ does not match the shape of "
+        r"the indexed tensor \[(?P<tensor>[\d, ]*)\]": explain_mask_index,
+    },
+}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.sandbox.sentences import Finding, conclude
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Patterns, Scene
 
 Operand = tuple[ast.expr, Tensor]
 """an expression, and the tensor that was its value"""
@@ -113,52 +113,26 @@ def explain_changed_before_backward(scene: Scene, match: re.Match[str]) -> Findi
     return conclude("in_place_before_backward", "it has the shape ", shape)
 
 
-PATTERNS = (
-    (TypeError, r"~ \(operator\.invert\) is only implemented on", explain_inverted),
-    (RuntimeError, r"\"bitwise_not_cpu\" not implemented for", explain_inverted),
-    (
-        RuntimeError,
-        r"(?:Subtraction|Negation), the `-` operator, (?:with|on) a bool tensor",
-        explain_subtracted,
-    ),
-    (
-        RuntimeError,
-        r"masked_fill_? only supports boolean masks, but got mask with dtype (?P<dtype>[\w ]+)",
-        explain_mask_dtype,
-    ),
-    (
-        RuntimeError,
+PATTERNS: Patterns = {
+    TypeError: {r"~ \(operator\.invert\) is only implemented on": explain_inverted},
+    RuntimeError: {
+        r"\"bitwise_not_cpu\" not implemented for": explain_inverted,
+        r"(?:Subtraction|Negation), the `-` operator, (?:with|on) "
+        r"a bool tensor": explain_subtracted,
+        r"masked_fill_? only supports boolean masks, but got mask with dtype "
+        r"(?P<dtype>[\w ]+)": explain_mask_dtype,
         r"where expected condition to be a boolean tensor, but got a tensor with dtype "
-        r"(?P<dtype>\w+)",
-        explain_mask_dtype,
-    ),
-    (
-        RuntimeError,
+        r"(?P<dtype>\w+)": explain_mask_dtype,
         r"expected m1 and m2 to have the same dtype, but got: (?P<one>[\w:]+) != "
-        r"(?P<other>[\w:]+)$",
-        explain_dtypes,
-    ),
-    (
-        RuntimeError,
-        r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and (?P<other>\w+)$",
-        explain_dtypes,
-    ),
-    (RuntimeError, r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)$", explain_dtypes),
-    (RuntimeError, r"Can't call numpy\(\) on Tensor that requires grad", explain_numpy),
-    (
-        RuntimeError,
-        r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place",
-        explain_changed,
-    ),
-    (
-        RuntimeError,
-        r"unsupported operation: more than one element of the written-to tensor",
-        explain_changed,
-    ),
-    (
-        RuntimeError,
+        r"(?P<other>[\w:]+)$": explain_dtypes,
+        r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and "
+        r"(?P<other>\w+)$": explain_dtypes,
+        r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)$": explain_dtypes,
+        r"Can't call numpy\(\) on Tensor that requires grad": explain_numpy,
+        r"a (?:view of a )?leaf Variable that requires grad is being used "
+        r"in an in-place": explain_changed,
+        r"unsupported operation: more than one element of the written-to tensor": explain_changed,
         r"one of the variables needed for gradient computation has been modified by an "
-        r"inplace operation: \[[\w.]+ \[(?P<shape>[\d, ]*)\]",
-        explain_changed_before_backward,
-    ),
-)
+        r"inplace operation: \[[\w.]+ \[(?P<shape>[\d, ]*)\]": explain_changed_before_backward,
+    },
+}

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from headcheck.grader.sandbox.sentences import Finding, conclude, count
-from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.scene import Patterns, Scene
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor
 
 FUNCTION_TYPES = ("builtin_function_or_method", "function", "method", "method_descriptor")
@@ -226,37 +226,27 @@ def explain_conversion(scene: Scene, match: re.Match[str]) -> Finding | None:
     return conclude("tensors_not_listed", f"{scene.write(first)} is one tensor{many}")
 
 
-PATTERNS = (
-    (
-        TypeError,
+PATTERNS: Patterns = {
+    TypeError: {
         r"unsupported operand type\(s\) for (?P<op>.+?): '(?P<left>[\w.]+)' and "
-        r"'(?P<right>[\w.]+)'",
-        explain_operands,
-    ),
-    (TypeError, r"'(?P<type>[\w.]+)' object is not callable", explain_callee),
-    (NotImplementedError, r"Module \[ModuleList\] is missing the required", explain_list_module),
-    (TypeError, r"'(?P<type>[\w.]+)' object is not subscriptable", explain_subscript),
-    (TypeError, r"'(?P<type>[\w.]+)' object is not iterable", explain_iteration),
-    (TypeError, r"cannot unpack non-iterable (?P<type>\w+) object", explain_iteration),
-    (
-        TypeError,
-        r"\w+\(\): argument '\w+' \(position 1\) must be tuple of Tensors, not Tensor",
-        explain_conversion,
-    ),
-    (
-        TypeError,
+        r"'(?P<right>[\w.]+)'": explain_operands,
+        r"'(?P<type>[\w.]+)' object is not callable": explain_callee,
+        r"'(?P<type>[\w.]+)' object is not subscriptable": explain_subscript,
+        r"'(?P<type>[\w.]+)' object is not iterable": explain_iteration,
+        r"cannot unpack non-iterable (?P<type>\w+) object": explain_iteration,
+        r"\w+\(\): argument '\w+' \(position 1\) must be tuple of "
+        r"Tensors, not Tensor": explain_conversion,
         r"(?P<function>\w+)\(\): argument '\w+' \(position (?P<position>\d+)\) must be "
-        r"Tensor, not (?P<type>[\w.]+)",
-        explain_argument,
-    ),
-    (
-        TypeError,
-        r"expected Tensor as element (?P<number>\d+) in argument 0, but got (?P<type>\w+)",
-        explain_element,
-    ),
-    (RuntimeError, r"Boolean value of Tensor with more than one value", explain_condition),
-    (ValueError, r"only one element tensors can be converted", explain_scalar),
-    (RuntimeError, r"a Tensor with \d+ elements cannot be converted to Scalar", explain_scalar),
-    (TypeError, r"only integer tensors of a single element can be converted", explain_scalar),
-    (TypeError, r"must be real number, not (?P<type>[\w.]+)", explain_not_a_number),
-)
+        r"Tensor, not (?P<type>[\w.]+)": explain_argument,
+        r"expected Tensor as element (?P<number>\d+) in argument 0, but got "
+        r"(?P<type>\w+)": explain_element,
+        r"only integer tensors of a single element can be converted": explain_scalar,
+        r"must be real number, not (?P<type>[\w.]+)": explain_not_a_number,
+    },
+    NotImplementedError: {r"Module \[ModuleList\] is missing the required": explain_list_module},
+    RuntimeError: {
+        r"Boolean value of Tensor with more than one value": explain_condition,
+        r"a Tensor with \d+ elements cannot be converted to Scalar": explain_scalar,
+    },
+    ValueError: {r"only one element tensors can be converted": explain_scalar},
+}
