@@ -25,10 +25,12 @@ from headcheck.grader.sandbox.worker.crashes import (
     tensors,
     things,
 )
-from headcheck.grader.sandbox.worker.crashes.scene import LineLocator, Scene, observe
+from headcheck.grader.sandbox.worker.crashes.scene import LineLocator, Patterns, Scene, observe
 
 MAX_TEXT = 2000
-CATALOGUE = tuple(each.PATTERNS for each in (names, things, calls, tensors, products, shapes, axes))
+CATALOGUE: tuple[Patterns, ...] = tuple(
+    each.PATTERNS for each in (names, things, calls, tensors, products, shapes, axes)
+)
 
 
 def explain_crash(error: BaseException, locate_line: LineLocator) -> Finding | None:
