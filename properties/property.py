@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from headcheck.properties.cases.case_set import select_diverse
 from headcheck.properties.cases.case_transforms import CaseTransform, identity, transform_cases
@@ -159,16 +159,11 @@ class PropertyFamily:
         *needs: Capability,
         on: CaseTransform = identity,
         after: tuple[Property, ...] = (),
-        limit: int = 24,
-        usual: int = USUAL_CASES,
-        hint: str = "",
-        dtypes: tuple[str, ...] = ("float64", "float32"),
-        redundant_because: str = "",
         sizes: Sequence[Sizes] | SizesSource | None = None,
-        choose: CaseSelection = tuple,
-        about: Peculiarity | None = None,
-        essential: bool = False,
+        **fields: Any,
     ) -> Callable[[CheckFunction], Property]:
+        """Return a decorator that makes a property; the other `fields` are those of `Property`."""
+
         def make(check: CheckFunction) -> Property:
             return Property(
                 name=check.__name__,
@@ -179,15 +174,8 @@ class PropertyFamily:
                 needs=frozenset(needs),
                 transform=on,
                 requires=self.requires + after,
-                limit=limit,
-                usual=usual,
-                hint=hint,
-                dtypes=dtypes,
-                redundant_because=redundant_because,
                 list_sizes=sizes if sizes is None or callable(sizes) else lambda: sizes,
-                choose=choose,
-                about=about,
-                essential=essential,
+                **fields,
             )
 
         return make

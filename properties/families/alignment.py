@@ -12,7 +12,7 @@ from torch import Tensor
 from headcheck.properties.bounds.gradients import ROLES, ExactGradients, compute_role_gradients
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import (
     assert_equation,
@@ -27,7 +27,6 @@ from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import MaskForm
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
-C = Capability
 UNMASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.NONE))
 LONG = (
     {"batch": 1, "tokens": 3, "d_in": 2, "heads": 2, "head_dim": 1, "sharpness": 2},

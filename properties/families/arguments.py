@@ -1,7 +1,7 @@
 """Arguments may be written in every way that Python and the statement's signature allow."""
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.constructor import its_arguments_may_be_given_by_position
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
@@ -14,7 +14,6 @@ from headcheck.properties.terms.case import MaskForm
 
 contract = PropertyFamily(PropertyGroup.CONTRACT)
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)
-C = Capability
 
 
 @contract(

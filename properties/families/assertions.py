@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.oracle import Expected
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
@@ -12,22 +11,6 @@ from headcheck.properties.families.parameter_transforms import (
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 from headcheck.reference import Parameters
-
-
-def assert_outputs_unchanged(
-    context: CaseContext,
-    answer: tuple[Tensor, ...],
-    before: tuple[Tensor, ...],
-    expected: Expected,
-    which: str = "",
-) -> None:
-    """Raise Violation unless every output is the same as before, within `expected`'s tolerances.
-
-    `which` names the call that gave `answer`.
-    """
-    rows = zip(answer, before, expected.tolerances, context.output_names, strict=True)
-    for got, previous, tolerance, name in rows:
-        context.assert_unchanged(got, previous, tolerance, f"{name} {which}".rstrip())
 
 
 def assert_right_with(

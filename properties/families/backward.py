@@ -21,7 +21,7 @@ from torch import Tensor
 from headcheck.properties.bounds.gradients import ROLES
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.alignment import (
     compute_exact_roles,
     query_key_and_value_get_their_gradients,
@@ -39,7 +39,6 @@ from headcheck.properties.terms.case import InputContent
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 purity_property = PropertyFamily(PropertyGroup.PURITY, FORM)
-C = Capability
 OWN = (it_equals_the_equation, keys_and_values_come_from_their_own_tokens)
 RIGHT = (query_key_and_value_get_their_gradients,)
 SOME_TOKENS = at_least(tokens=5)

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_outputs_unchanged
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
@@ -13,7 +12,6 @@ from headcheck.properties.terms.case import MemoryLayout
 from headcheck.properties.terms.peculiarity import UNUSUAL_MEMORY, select_plainest
 
 family_property = PropertyFamily(PropertyGroup.BATCH, FORM)
-C = Capability
 
 
 @family_property(
@@ -64,4 +62,4 @@ def the_memory_layout_does_not_matter(context: CaseContext) -> None:
     plain, expected = context.run(x), context.compute_expected(x)
     for memory in ("transposed", "expanded"):
         answer = context.run(x, memory=memory)
-        assert_outputs_unchanged(context, answer, plain, expected)
+        context.assert_outputs_unchanged(answer, plain, expected)

@@ -6,12 +6,8 @@ from dataclasses import replace
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.argument import make_config
-from headcheck.properties.contracts.contract import (
-    CONSTANT,
-    Argument,
-    Capability,
-    Contract,
-)
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Contract
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import BUILT, it_can_be_constructed
 from headcheck.properties.harness.call_sizes import add_case
 from headcheck.properties.harness.harness import LiveContext
@@ -63,7 +59,6 @@ def _set_field(argument: Argument, contract: Contract, given: Value, width: int)
 
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
-C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths with numbers of heads that do not divide them, some with common divisors and some without
 """

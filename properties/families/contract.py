@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability, Entry
+from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -62,7 +63,6 @@ def list_some(names: Sequence[str]) -> str:
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
-C = Capability
 WHERE_WEIGHTS_ARE = "print its parameters and their shapes; compare with the statement"
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in its modules"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal, make_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_outputs_unchanged
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.padding import padding_is_invisible
 from headcheck.properties.families.values import (
@@ -43,7 +42,6 @@ from headcheck.properties.violations.violation import SubmissionFailed, Violatio
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
-C = Capability
 SOME_TOKENS = compose(at_least(tokens=5), with_values(mask_form=MaskForm.NONE))
 LARGE = (
     {"batch": 1, "tokens": 1030, "d_in": 3, "heads": 1, "head_dim": 2},
@@ -142,7 +140,7 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     before = context.run_module(adapter=adapter)
     decode(context, [Chunk(context.x[:, :-2], None), Chunk(context.x[:, -2:], 0)], adapter)
     after = context.run_module(adapter=adapter)
-    assert_outputs_unchanged(context, after, before, context.expected)
+    context.assert_outputs_unchanged(after, before, context.expected)
 
 
 @continued_property(

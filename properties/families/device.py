@@ -5,8 +5,7 @@ from dataclasses import replace
 import torch
 
 from headcheck.properties.cases.case_transforms import at_least, with_values
-from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_outputs_unchanged
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
@@ -17,7 +16,6 @@ from headcheck.properties.violations import support
 from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.DEVICE, FORM)
-C = Capability
 SECOND_DEVICE = "meta"
 """The worker's name for the device that exists in every process."""
 
@@ -80,7 +78,7 @@ def it_moves_to_another_device(context: LiveContext) -> None:
         if device != SECOND_DEVICE:
             raise Violation(ViolationKind.DEVICE, "the device of the module", device, name)
     answer = tuple(output.double() for output in returned.outputs)
-    assert_outputs_unchanged(context, answer, before, context.expected)
+    context.assert_outputs_unchanged(answer, before, context.expected)
     for sentence in returned.unmoved:
         raise Violation(ViolationKind.DEVICE, "everything on the device of the module", sentence)
 

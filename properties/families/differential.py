@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import (
     assert_each_head_has_its_own,
     assert_only_bias_left,
@@ -35,7 +35,6 @@ from headcheck.properties.violations.violation import Violation, ViolationKind
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
 initialisation = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
-C = Capability
 NEEDS = (C.DIFFERENTIAL, C.PROJECTED, C.TOKENS)
 HALF_HINT = "which columns of a head make the first map, and which the second?"
 DIFFERENCE_HINT = "two softmaxes of each head: one minus lambda times the other"

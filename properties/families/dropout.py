@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.counting import count_share
-from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.dropout_rates import (
     compute_chance_of_two,
@@ -56,7 +55,6 @@ from headcheck.properties.violations.violation import Note, Reason, Violation, V
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
-C = Capability
 RATE_HINT = "dropout acts on the weights, after the softmax, and nowhere else"
 OUTPUT_HINT = "dropout acts on the weights, after the softmax, and behind the output layer"
 OF_A_TOKEN = "what a token adds to the output"
@@ -318,7 +316,7 @@ def dropout_acts_on_the_output_too(context: LiveContext) -> None:
 def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is the output of attention without dropout."""
     without = context.with_case(replace(context.case, dropout=0.0))
-    assert_outputs_unchanged(context, context.answer, without.run(), context.expected)
+    context.assert_outputs_unchanged(context.answer, without.run(), context.expected)
 
 
 @counted_property(C.DROPOUT, hint="each call in training draws new random numbers from torch")

@@ -18,7 +18,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.dropout import (
@@ -50,7 +51,6 @@ from headcheck.properties.violations.violation import Reason, Violation, Violati
 from headcheck.reference import split_heads
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
-C = Capability
 SIZES: tuple[Mapping[str, object], ...] = (
     {"batch": 4, "heads": 6, "tokens": 40, "context_length": 40, "dropout": 0.8},
     {"batch": 1, "heads": 4, "tokens": 24, "context_length": 30, "dropout": 0.05},
@@ -117,7 +117,7 @@ def no_two_weights_are_dropped_together(context: LiveContext) -> None:
         return  # elements of the output are dropped as well, and hide which weights are
     for sizes in SIZES:
         case = fit_visibly(context.contract, fit_sizes(context.case, sizes))
-        if case.dtype == "bfloat16" and not context.contract.has(Capability.STATED):
+        if case.dtype == "bfloat16" and not context.contract.has(C.STATED):
             continue  # nothing says that it computes in half precision
         other = context.harness.create_context(case)
         with add_case(context.contract, case):

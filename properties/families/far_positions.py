@@ -17,7 +17,7 @@ from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.bounds.right_algorithms import ByLogSumExp
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.precision import (
@@ -41,7 +41,6 @@ from headcheck.reference import (
 )
 
 family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
-C = Capability
 FIRST_FAR = 4096
 FAR = ({"batch": 1, "tokens": FIRST_FAR + 64, "d_in": 16, "heads": 1, "head_dim": 16},)
 LARGEST_RATIO = 2.0

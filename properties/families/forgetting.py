@@ -8,7 +8,7 @@ promises forgetting. Right outputs show that the needed tokens are kept.
 from dataclasses import replace
 
 from headcheck.properties.cases.case_transforms import at_least, compose
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import several_tokens_at_a_time_give_the_same_output
 from headcheck.properties.harness.harness import LiveContext
@@ -19,7 +19,6 @@ from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
-C = Capability
 TOKENS = 60
 """a number of tokens far larger than twice a short window"""
 LONGEST_WINDOW = 7

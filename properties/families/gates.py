@@ -8,7 +8,7 @@ token that makes a gate, and the place where it acts.
 import torch
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_other_columns_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import (
@@ -32,7 +32,6 @@ values = PropertyFamily(PropertyGroup.VALUES, FORM)
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
-C = Capability
 NEEDS = (C.GATED, C.PROJECTED, C.TOKENS)
 GATE_HINT = "a sigmoid multiplies what goes into the output layer"
 GATE = ("W_gate", "b_gate")

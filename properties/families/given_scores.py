@@ -10,7 +10,7 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import LiveContext
@@ -19,7 +19,6 @@ from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.case import MaskForm
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
-C = Capability
 SPREAD = 2
 """the standard deviation of the added mask"""
 WAYS = (
@@ -56,6 +55,4 @@ def _assert_added(context: LiveContext, bias: Tensor, mask: Tensor, which: str) 
     given = bias.masked_fill(mask == 0, fill)
     for options, when in WAYS:
         got = context.run_module(mask=given, options=options)
-        columns = got, expected.outputs, expected.tolerances, context.output_names
-        for output, exact, limit, name in zip(*columns, strict=True):
-            context.assert_close(output, exact, limit, f"{name} with {which}, {when}")
+        context.assert_matches_oracle(got, expected, f"with {which}, {when}")

@@ -10,7 +10,7 @@ from headcheck.properties.bounds.gradients import ExactGradients
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters
 from headcheck.properties.families.values import it_equals_the_equation
@@ -23,7 +23,6 @@ from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 CORRECT_VALUES = (it_equals_the_equation,)
-C = Capability
 LAYERS = (C.PROJECTED, C.TOKENS, C.MODULE)
 STEP_SIZE = 1e-5
 ATTENDING = ("W_q", "W_k", "b_q")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
 from headcheck.properties.families.parameter_transforms import (
@@ -35,7 +35,6 @@ from headcheck.reference import Parameters
 
 precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
 caching = PropertyFamily(PropertyGroup.CACHE, FORM)
-C = Capability
 LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 2, "heads": 8, "head_dim": 2}
 """a case with more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are
 260"""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_other_columns_unchanged
 from headcheck.properties.families.contract import AXIS_HINT, FORM
 from headcheck.properties.families.parameter_transforms import (
@@ -25,7 +25,6 @@ from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.terms.peculiarity import SINGLE_HEAD, select_plainest
 
 family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
-C = Capability
 SEVERAL_HEADS = at_least(heads=2, tokens=2)
 HINT = "a head has the same block of columns before and after attention"
 

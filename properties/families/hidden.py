@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headcheck.properties import comparison
 from headcheck.properties.cases.case_transforms import CaseTransform, at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import (
     assert_close_to_exact,
@@ -30,7 +30,6 @@ from headcheck.properties.terms.case import Case, MaskForm
 mask_property = PropertyFamily(PropertyGroup.MASK, FORM)
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 precision_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
-C = Capability
 NUMBERS = (math.nan, math.inf, -math.inf)
 MASKED = compose(at_least(tokens=4, batch=2), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
 EMPTY_HINT = "a row of scores that is hidden completely needs its own rule"

@@ -8,8 +8,7 @@ import functools
 import itertools
 
 from headcheck.properties.cases.case_tensors import make_tokens
-from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_outputs_unchanged
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.purity import evaluation_is_repeatable
 from headcheck.properties.harness.harness import LiveContext
@@ -42,7 +41,6 @@ from headcheck.properties.subject import CallOptions
 from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
-C = Capability
 FIRST_CALL_SIZES = (
     {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 5, "heads": 2, "head_dim": 3},
     {"batch": 1, "tokens": 130, "context_length": 150, "d_in": 3, "heads": 1, "head_dim": 2},
@@ -171,7 +169,7 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
             answer = context.run_module(
                 parameters=other, options=CallOptions(grad=grad), adapter=adapter
             )
-            assert_outputs_unchanged(context, answer, wanted, expected)
+            context.assert_outputs_unchanged(answer, wanted, expected)
 
 
 @moved_property(
@@ -190,7 +188,7 @@ def new_layers_are_used_at_once(context: LiveContext) -> None:
     answer = context.run_module(parameters=other, adapter=adapter)
     fresh = build_fresh_module(context)
     wanted = context.run_module(parameters=other, adapter=fresh)
-    assert_outputs_unchanged(context, answer, wanted, expected)
+    context.assert_outputs_unchanged(answer, wanted, expected)
 
 
 @moved_property(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -17,7 +17,6 @@ from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
-C = Capability
 WIDE = at_least(d_in=6, heads=17, head_dim=2)
 
 

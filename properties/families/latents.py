@@ -8,7 +8,7 @@ Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.decoding import (
     SOME_TOKENS,
@@ -23,7 +23,6 @@ from headcheck.properties.subject import Chunk
 from headcheck.properties.violations.violation import Violation, ViolationKind
 
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)
-C = Capability
 TOKENS = 256
 """a number of tokens at which everything else in a cache is small"""
 MANY_HEADS = with_values(

@@ -6,7 +6,7 @@ many sequences (Dao-AILab/flash-attention#355, #2541). No exercise requires this
 pytest plugin checks it.
 """
 
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.batch import the_memory_layout_does_not_matter
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import (
@@ -17,7 +17,6 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
-C = Capability
 SIZES = (
     {"batch": 2, "tokens": 5, "d_in": 3, "heads": 2, "head_dim": 2, "sharpness": 2},
     {"batch": 9, "tokens": 5, "d_in": 6, "heads": 2, "head_dim": 64, "sharpness": 2},

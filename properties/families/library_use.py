@@ -11,7 +11,7 @@ import torch
 from headcheck.properties.bounds.oracle import Expected
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.precision import bfloat16_runs
 from headcheck.properties.families.values import it_equals_the_equation
@@ -22,7 +22,6 @@ from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallResult
 
 family_property = PropertyFamily(PropertyGroup.PURITY, (*FORM, it_equals_the_equation))
-C = Capability
 
 
 @family_property(

@@ -11,7 +11,7 @@ import functools
 
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_fewer_numbers, assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
@@ -32,7 +32,6 @@ from headcheck.reference import recurrent_attention
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 purity = PropertyFamily(PropertyGroup.PURITY, FORM)
-C = Capability
 NEEDS = (C.FEATURES, C.PROJECTED, C.TOKENS)
 CORRECT = (it_equals_the_equation,)
 FEATURE_HINT = "features of queries and keys, multiplied, and divided by a sum"

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.assertions import assert_outputs_unchanged
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -25,7 +24,6 @@ from headcheck.properties.terms.peculiarity import (
 from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
-C = Capability
 MASK_NUMBERS = {
     torch.float64: (0.5, -1.0, 1e-50, 200.0, -1e9),
     torch.float16: (0.5, -1.0, 1e-3, 200.0, -1e4),
@@ -197,7 +195,7 @@ def any_number_but_zero_lets_attend(context: CaseContext) -> None:
         mask = torch.tensor(numbers, dtype=dtype)[cycle] * sees.to(dtype)
         answer = context.run(mask=mask, memory="transposed")
         which = f"with {', '.join(f'{n:g}' for n in numbers)} for True"
-        assert_outputs_unchanged(context, answer, context.answer, context.expected, which)
+        context.assert_outputs_unchanged(answer, context.answer, context.expected, which)
 
 
 @family_property(
@@ -298,7 +296,7 @@ def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
     ones = torch.ones(context.mask.shape)
     with_ones, without = context.run(mask=ones), context.run(mask=None)
     expected = context.compute_expected(mask=None)
-    assert_outputs_unchanged(context, with_ones, without, expected, "given a mask of ones")
+    context.assert_outputs_unchanged(with_ones, without, expected, "given a mask of ones")
 
 
 @family_property(
@@ -311,7 +309,7 @@ def the_mask_is_not_remembered(context: LiveContext) -> None:
     context.run_module(adapter=fresh)
     again = context.run_module(mask=None, adapter=fresh)
     expected = context.compute_expected(mask=None)
-    assert_outputs_unchanged(context, again, without, expected, "without a mask")
+    context.assert_outputs_unchanged(again, without, expected, "without a mask")
 
 
 @family_property(

@@ -14,7 +14,7 @@ from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_fewer_numbers
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
@@ -33,7 +33,6 @@ value_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale_property = PropertyFamily(PropertyGroup.SCALE, FORM)
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 purity_property = PropertyFamily(PropertyGroup.PURITY, FORM)
-C = Capability
 CORRECT = (it_equals_the_equation,)
 SOME_TOKENS = at_least(tokens=5)
 DISTANCE = 4000.0

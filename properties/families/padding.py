@@ -9,14 +9,13 @@ import torch
 
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import Case, MaskForm
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
-C = Capability
 HINT = "a hidden token is hidden as a key, from all queries and heads"
 GARBAGE = 3
 """how many tokens of padding stand before or behind sequences"""

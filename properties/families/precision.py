@@ -22,7 +22,8 @@ from headcheck.properties.bounds import right_algorithms
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.contracts.contract import Contract, Returns
 from headcheck.properties.contracts.variant import describe_call, get_variant
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
@@ -47,7 +48,6 @@ from headcheck.properties.violations.violation import (
 from headcheck.reference import Parameters, multi_head_attention, transformer_block
 
 family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
-C = Capability
 LARGEST_RATIO = 3.0
 """the largest ratio of an error to the largest error of plain torch that passes"""
 HALF_VALUE_FACTORS = (2.0**20, 2.0**-30)

@@ -14,9 +14,9 @@ from headcheck.properties.cases.case_tensors import (
     make_tokens,
 )
 from headcheck.properties.cases.case_transforms import at_least, compose, shorten, with_values
-from headcheck.properties.contracts.contract import Capability, Entry
+from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.counting import count
-from headcheck.properties.families.assertions import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -38,7 +38,6 @@ family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))
 """The cases of most properties in this file. They share modules, because construction is expensive.
 """
-C = Capability
 RESULT_SIZES = (
     {"batch": 2, "tokens": 3, "context_length": 5, "d_in": 4, "heads": 2, "head_dim": 3},
     {"batch": 1, "tokens": 80, "d_in": 4, "heads": 1, "head_dim": 3},
@@ -245,7 +244,7 @@ def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
     for options in (CallOptions(), CallOptions(training=True, seed=1), CallOptions()):
         got = context.run_module(options=options, adapter=nested)
         wanted = context.run_module(options=options, adapter=alone)
-        assert_outputs_unchanged(context, got, wanted, context.expected)
+        context.assert_outputs_unchanged(got, wanted, context.expected)
     nested.module.move("float32", None)
     nested.module.move(context.case.dtype, None)
     nested.current_parameters = None  # the narrower dtype has rounded them
@@ -255,7 +254,7 @@ def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
 @module_property(hint="leave self.training to train() and eval()")
 def the_training_flag_is_left_alone(context: LiveContext) -> None:
     """Calling it does not switch between training and evaluation."""
-    drops = context.contract.has(Capability.DROPOUT)
+    drops = context.contract.has(C.DROPOUT)
     for training in (False, True):
         first = context.call_module(options=CallOptions(training=training, seed=1))
         if first.training_after is not training:
@@ -336,7 +335,7 @@ def _assert_copy_agrees(context: LiveContext, way: str) -> None:
     adapter = build_fresh_module(context)
     copy = adapter.copy(way)
     context.assert_answer_unchanged(context.run_module(adapter=copy))
-    if not context.contract.has(Capability.INITIALISED):
+    if not context.contract.has(C.INITIALISED):
         return
     # As if it were trained further: this copy keeps its weights, a later copy has the new ones.
     other = context.other_parameters

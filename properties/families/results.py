@@ -2,7 +2,7 @@
 
 from headcheck.properties import comparison
 from headcheck.properties.cases.case_transforms import at_least, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -14,7 +14,6 @@ from headcheck.properties.violations.violation import Reason, Violation, Violati
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
-C = Capability
 NAN_HINT = "at which step do ∞ or NaN enter the result?"
 
 

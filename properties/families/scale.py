@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale, get_width
 from headcheck.properties.cases.case_transforms import compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
@@ -27,7 +27,6 @@ from headcheck.properties.terms.case import InputContent, MaskForm
 from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.SCALE, FORM)
-C = Capability
 NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 NOT_SCALED = "weights that these scores give with no scale"
 TOKEN_FACTORS = (2.0**17, 2.0**-17)

@@ -12,7 +12,7 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import (
     assert_each_head_has_its_own,
     assert_only_bias_left,
@@ -36,7 +36,6 @@ from headcheck.reference import Parameters
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
 gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
-C = Capability
 NEEDS = (C.SINKS, C.PROJECTED, C.TOKENS)
 SHARE_HINT = "a sink adds exp(sink) to the sum of the exponentials, nothing else"
 FAR = 1e4

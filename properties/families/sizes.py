@@ -27,7 +27,7 @@ from headcheck.properties import comparison
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.history import earlier_calls_do_not_matter
@@ -41,7 +41,6 @@ from headcheck.properties.subject import Pass
 from headcheck.properties.terms.case import MemoryLayout
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
-C = Capability
 PLAIN = {"sharpness": 2, "bias": True, "dropout": 0.0}
 SLICED = {**PLAIN, "memory": MemoryLayout.SLICED}
 ONE_MODULE = {"batch": 1, "heads": 1, "d_in": 3, "head_dim": 2, "context_length": 64}

@@ -18,7 +18,7 @@ from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, narrow_mask
 from headcheck.properties.cases.case_transforms import compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.dropout import dropout_acts_on_the_attention_weights
 from headcheck.properties.families.gradients import (
@@ -49,7 +49,6 @@ from headcheck.properties.terms.case import Case, InputContent, MaskForm, Memory
 from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
-C = Capability
 TRAINING_HINT = "calls and gradients also follow the equation in training"
 LEARNING = (
     it_equals_the_equation,

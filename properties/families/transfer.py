@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
@@ -17,7 +17,6 @@ from headcheck.properties.violations.violation import Reason, Violation, Violati
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
-C = Capability
 
 
 @values(

@@ -10,7 +10,7 @@ import math
 import torch
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
@@ -21,7 +21,6 @@ from headcheck.properties.terms.case import InputContent, MaskForm
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale = PropertyFamily(PropertyGroup.SCALE, FORM)
-C = Capability
 LAST_OF_ATTENTION, LAST_OF_FEED_FORWARD = ("W_o", "b_o"), ("W_2", "b_2")
 SHIFT = 2.0
 """a constant that is added to all numbers of a token"""

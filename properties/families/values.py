@@ -11,7 +11,7 @@ from headcheck.properties import comparison
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.argument import EXTRA_CONFIG
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
 from headcheck.properties.families.parameter_transforms import replace_parameters
@@ -26,7 +26,6 @@ from headcheck.properties.violations.violation import Reason, Violation, Violati
 from headcheck.reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
-C = Capability
 MOST = 1 << 10
 """a window or block as long as any sequence in the checks that need every token to be seen"""
 PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED, C.BARE)

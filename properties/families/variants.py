@@ -11,7 +11,7 @@ import torch
 
 from headcheck.properties import comparison
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_right_with
 from headcheck.properties.families.constructor import assert_refused
 from headcheck.properties.families.contract import FORM, it_can_be_constructed
@@ -31,7 +31,6 @@ values = PropertyFamily(PropertyGroup.VALUES, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
 scale = PropertyFamily(PropertyGroup.SCALE, FORM)
 form = PropertyFamily(PropertyGroup.CONTRACT)
-C = Capability
 WINDOW_HINT = "a token is one of the keys in its own window: how many others are?"
 UNEVEN = ((6, 4), (4, 3), (2, 4), (9, 6))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""

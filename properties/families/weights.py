@@ -14,7 +14,7 @@ from torch import Tensor
 from headcheck.properties import comparison
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families.assertions import assert_only_bias_left, assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.hidden import hide_everything_from_some
@@ -37,7 +37,6 @@ from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import merge_heads
 
 family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
-C = Capability
 NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 UNMASKED = with_values(mask_form=MaskForm.NONE)
 VALUE_FACTORS = (2.0**24, 2.0**-24)

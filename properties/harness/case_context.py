@@ -334,9 +334,19 @@ class CaseContext(AnswerSource):
         Properties that claim that something does not matter compare with this answer, right or
         wrong. `which` names the call that gave `answer`.
         """
-        rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
-        for got, before, tolerance, name in rows:
-            self.assert_unchanged(got, before, tolerance, f"{name} {which}".rstrip())
+        self.assert_outputs_unchanged(answer, self.answer, self.expected, which)
+
+    def assert_outputs_unchanged(
+        self,
+        answer: tuple[Tensor, ...],
+        before: tuple[Tensor, ...],
+        expected: Expected,
+        which: str = "",
+    ) -> None:
+        """Raise Violation unless every output is as before, within `expected`'s tolerances."""
+        rows = zip(answer, before, expected.tolerances, self.output_names, strict=True)
+        for got, previous, tolerance, name in rows:
+            self.assert_unchanged(got, previous, tolerance, f"{name} {which}".rstrip())
 
     def assert_matches_oracle(
         self, answer: tuple[Tensor, ...], expected: Expected, which: str = ""
