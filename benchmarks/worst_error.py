@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcheck.properties.bounds.absolute_gradients import Loss
-from headcheck.properties.bounds.attention import K, compute_bounds
+from headcheck.properties.bounds.attention import K, RoundedAttention, compute_bounds
 from headcheck.properties.bounds.gradients import compute_gradients
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal, round_to_dtype
@@ -137,7 +137,7 @@ def measure_outputs(setting: Setting) -> dict[str, float]:
     if _find_largest(exact, exact.output) > LARGEST[case.dtype]:
         return {}
     scale = 1 / math.sqrt(case.head_dim)
-    limit, _ = compute_bounds(x, p, exact, scale, PRECISIONS[case.dtype], mask)
+    limit, _ = compute_bounds(RoundedAttention(x, p, exact, scale, PRECISIONS[case.dtype], mask))
     output, _, _ = long_module(x, p, case, mask, torch.zeros_like(exact.output))
     kind = DTYPES[case.dtype]
     narrow, own = x.to(kind), Parameters(**{name: t.to(kind) for name, t in p.items()})

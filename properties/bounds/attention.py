@@ -25,7 +25,7 @@ part of that experiment.
 """
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -39,6 +39,7 @@ from headcheck.properties.bounds.parts import bound_adjustments
 from headcheck.properties.bounds.positions import bound_placed_error
 from headcheck.properties.bounds.precision import PRECISIONS as PRECISIONS
 from headcheck.properties.bounds.precision import Precision as Precision
+from headcheck.properties.bounds.precision import RoundedAttention as RoundedAttention
 from headcheck.properties.bounds.roles import bound_role_errors, bound_value_error
 from headcheck.properties.bounds.sinks import seat_one_more, seat_sinks, seat_visible
 from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant
@@ -48,6 +49,9 @@ FAR = 50.0
 """errors of scores beyond which only their order of magnitude counts"""
 LONG_SEQUENCE = 128
 ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of float64
+
+Bounds = tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]
+"""a bound of each element of the output, and of the attention weights"""
 
 
 def bound_score_error(
@@ -141,97 +145,57 @@ def compute_spread(
     return torch.cat(pieces, dim=-2)
 
 
-def compute_bounds(
-    x: Float[Tensor, "*batch tokens d_in"],
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    scale: float,
-    precision: Precision,
-    may_attend: Tensor | None,
-    others: Sequence[Tensor] = (),
-    variant: Variant = PLAIN,
-) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
-    """Return K·B for the output of a whole module, and the bound of its attention weights.
-
-    `others` are the tokens of keys and values if these differ from x: one tensor for both, or two.
-    """
-    given = x, parameters, exact, scale, precision, may_attend, others, variant
-    output, weights = bound_attention(*given)
+def compute_bounds(of: RoundedAttention) -> Bounds:
+    """Return K·B for the output of a whole module, and the bound of its attention weights."""
+    output, weights = bound_attention(of)
     return K * output, K * weights
 
 
-def bound_attention(
-    x: Float[Tensor, "*batch tokens d_in"],
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    scale: float,
-    precision: Precision,
-    may_attend: Tensor | None,
-    others: Sequence[Tensor] = (),
-    variant: Variant = PLAIN,
-    error: Tensor | None = None,
-) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
-    """Return B for the output of attention, and the bound of its weights.
-
-    `error` is the error of the tokens, if these are themselves computed, as in a block.
-    """
-    p, read = parameters, (x, parameters, exact, precision, others, variant, error)
-    query_error, key_error, value_error = bound_role_errors(*read)
+def bound_attention(of: RoundedAttention) -> Bounds:
+    """Return B for the output of attention, and the bound of its weights."""
+    query_error, key_error, value_error = bound_role_errors(of)
+    p, exact, precision, may_attend = of.p, of.exact, of.precision, of.may_attend
     if p.sinks is not None:
         exact = seat_sinks(exact, p.sinks)
         key_error, value_error = seat_one_more(key_error), seat_one_more(value_error)
         may_attend = None if may_attend is None else seat_visible(may_attend)
-    if variant.features:
-        errors, arithmetic = bound_shares(exact, (query_error, key_error), precision, variant)
+    if of.variant.features:
+        errors, arithmetic = bound_shares(exact, (query_error, key_error), precision, of.variant)
     else:
-        given = exact, query_error, key_error, scale, precision, may_attend, variant
+        given = exact, query_error, key_error, of.scale, precision, may_attend, of.variant
         errors, arithmetic = bound_score_error(*given), bound_softmax_error(exact, precision)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
-    output = _propagate(context, x, parameters, exact, precision, variant)
+    output = _propagate(context, replace(of, exact=exact))
     weights = bound_weights_error(exact, errors, arithmetic, precision)
     weights = bound_difference(weights, exact.softmaxes, p.lambdas, precision)
     return output, weights if p.sinks is None else weights[..., :-1]
 
 
-def bound_least(
-    x: Float[Tensor, "*batch tokens d_in"],
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    precision: Precision,
-    others: Sequence[Tensor] = (),
-    variant: Variant = PLAIN,
-) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
+def bound_least(of: RoundedAttention) -> Bounds:
     """Return parts of the two bounds of `compute_bounds` that cost little.
 
     They count the errors of values, of the sums in the softmax, and of all that follows, but not
     those of scores.
     """
-    constant = 0.0 if variant.features else count_sum_roundings(exact, precision)
+    exact, precision = of.exact, of.precision
+    constant = 0.0 if of.variant.features else count_sum_roundings(exact, precision)
     weights = constant * exact.softmaxes
-    value_error = bound_value_error(others[-1] if others else x, parameters, exact, precision)
-    context = weights @ exact.value.abs() + exact.softmaxes @ value_error
-    output = _propagate(context, x, parameters, exact, precision, variant)
-    weights = bound_difference(weights, exact.softmaxes, parameters.lambdas, precision)
+    context = weights @ exact.value.abs() + exact.softmaxes @ bound_value_error(of)
+    output = _propagate(context, of)
+    weights = bound_difference(weights, exact.softmaxes, of.p.lambdas, precision)
     return K * output, K * weights
 
 
-def _propagate(
-    context: Tensor,
-    x: Tensor,
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    precision: Precision,
-    variant: Variant,
-) -> Tensor:
+def _propagate(context: Tensor, of: RoundedAttention) -> Tensor:
     """Propagate the errors of what each softmax averages to the output."""
+    exact, precision = of.exact, of.precision
     size = exact.softmaxes @ exact.value.abs()
-    context = bound_difference(context, size, parameters.lambdas, precision)
-    merged = bound_head_norm_error(context, parameters, exact, variant, precision)
-    merged = bound_gated_error(x, merged, parameters, exact, precision, variant)
-    output = propagate_through_output(merged, parameters, exact, precision)
+    context = bound_difference(context, size, of.p.lambdas, precision)
+    merged = bound_gated_error(bound_head_norm_error(context, of), of)
+    output = propagate_through_output(merged, of.p, exact, precision)
     # Adding tokens rounds their sum, and taking them off again rounds the output.
-    added = x[..., : output.shape[-1]].abs()  # tokens may be wider than all heads
-    rounded = precision.u * (added + 2 * exact.output.abs()) if variant.adds_tokens else 0.0
+    added = of.x[..., : output.shape[-1]].abs()  # tokens may be wider than all heads
+    rounded = precision.u * (added + 2 * exact.output.abs()) if of.variant.adds_tokens else 0.0
     return output + rounded
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from headcheck.properties.bounds.attention import K, bound_attention
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.norms import bound_normed_error
-from headcheck.properties.bounds.precision import Precision
+from headcheck.properties.bounds.precision import Precision, RoundedAttention
 from headcheck.reference import BlockResult, BlockSteps, Parameters, Variant
 from headcheck.reference.block import CUBE
 
@@ -45,7 +45,7 @@ def bound_block(
     nothing, norms = torch.zeros_like(x), steps.norms
     error = bound_normed_error(x, nothing, p.gain_in, p.shift_in, norms, precision)
     asked = exact.entered, p, exact.attention, scale, precision, may_attend, (), variant
-    error, _ = bound_attention(*asked, error)
+    error, _ = bound_attention(RoundedAttention(*asked, error))
     added = error + u * exact.added.abs()
     error = bound_normed_error(exact.added, added, p.gain_ff, p.shift_ff, norms, precision)
     error = error @ p.W_1.abs().mT + bound_linear_error(

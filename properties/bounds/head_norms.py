@@ -16,24 +16,17 @@ from headcheck.properties.bounds.norms import (
     bound_normed_error,
     make_absolute_norm,
 )
-from headcheck.properties.bounds.precision import Precision
+from headcheck.properties.bounds.precision import RoundedAttention
 from headcheck.reference import MultiHeadResult, Parameters, Variant, merge_heads, split_heads
 
 
-def bound_head_norm_error(
-    context: Tensor,
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    variant: Variant,
-    precision: Precision,
-) -> Tensor:
+def bound_head_norm_error(context: Tensor, of: RoundedAttention) -> Tensor:
     """Propagate the error of each head's averages through their norm, and merge the heads."""
-    if variant.head_norm is None:
+    if (norm := of.variant.head_norm) is None:
         return merge_heads(context)
-    own, norm = (parameters.gain_heads, parameters.shift_heads), variant.head_norm
-    averages = exact.weights @ exact.value
-    error = bound_normed_error(averages, context, *own, norm.norms, precision)
-    rounded = precision.u * norm.norms.normalise(averages, *own).abs()
+    own, averages = (of.p.gain_heads, of.p.shift_heads), of.exact.weights @ of.exact.value
+    error = bound_normed_error(averages, context, *own, norm.norms, of.precision)
+    rounded = of.precision.u * norm.norms.normalise(averages, *own).abs()
     return merge_heads(norm.factor * (error + rounded))
 
 

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.precision import Precision
-from headcheck.reference import MultiHeadResult, Parameters, Variant, leave_heads, linear
+from headcheck.properties.bounds.precision import Precision, RoundedAttention
+from headcheck.reference import Parameters, leave_heads, linear
 
 
 def bound_linear_error(
@@ -51,26 +51,20 @@ def bound_read_error(
     return error @ weight.abs().mT + bound_linear_error(latent, weight, result, precision)
 
 
-def bound_gated_error(
-    x: Tensor,
-    context: Tensor,
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    precision: Precision,
-    variant: Variant,
-) -> Tensor:
+def bound_gated_error(context: Tensor, of: RoundedAttention) -> Tensor:
     """Propagate the error of the merged heads through the gate, if there is one.
 
     An error e of its argument moves a sigmoid by at most its slope times expm1(e). Its own rounding
     error is that of a number near 1, because it may be computed as (1 + tanh)/2.
     """
+    exact, precision = of.exact, of.precision
     if exact.gate is None:
         return context
     gate = exact.gate.sigmoid()
-    assert parameters.W_gate is not None, "what it asks is there"
-    rows = exact.gate.shape[-1] // len(parameters.W_gate)
-    weight = parameters.W_gate.repeat_interleave(rows, dim=0)
-    asked = bound_linear_error(x, weight, exact.gate, precision)
+    assert of.p.W_gate is not None, "what it asks is there"
+    rows = exact.gate.shape[-1] // len(of.p.W_gate)
+    weight = of.p.W_gate.repeat_interleave(rows, dim=0)
+    asked = bound_linear_error(of.x, weight, exact.gate, precision)
     off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
-    ungated = leave_heads(exact.weights @ exact.value, parameters, variant).abs()
+    ungated = leave_heads(exact.weights @ exact.value, of.p, of.variant).abs()
     return context * (gate + off) + ungated * off + precision.u * exact.context.abs()

@@ -14,6 +14,7 @@ from headcheck.properties.bounds.attention import (
     PRECISIONS,
     K,
     Precision,
+    RoundedAttention,
     bound_least,
     bound_logsumexp,
     compute_bounds,
@@ -166,7 +167,10 @@ def _compute_expected(
         return _compute_expected_linear(exact, case, x, parameters)
 
     output, weights = _postpone_bounds(
-        x, parameters, exact, scale, case.dtype, may_attend, others, variant
+        [
+            RoundedAttention(x, parameters, exact, scale, precision, may_attend, others, variant)
+            for precision in dict.fromkeys(get_precisions(case.dtype))
+        ]
     )
     match contract.returns:
         case Returns.OUTPUT:
@@ -184,28 +188,16 @@ def _compute_expected(
             return Expected((w, w), (a, a), exact)
 
 
-def _postpone_bounds(
-    x: Tensor,
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    scale: float,
-    dtype: str,
-    may_attend: Tensor | None,
-    others: Sequence[Tensor],
-    variant: Variant,
-) -> tuple[Tolerance, Tolerance]:
+def _postpone_bounds(attentions: list[RoundedAttention]) -> tuple[Tolerance, Tolerance]:
     """Return the tolerances of the output and of the weights; both are computed together."""
 
     @functools.cache
     def compute_limits() -> tuple[Limits, Limits]:
-        bounds = (
-            compute_bounds(x, parameters, exact, scale, precision, may_attend, others, variant)
-            for precision in dict.fromkeys(get_precisions(dtype))
-        )
-        output, weights = (_pair(limits) for limits in zip(*bounds, strict=True))
+        bounds = zip(*map(compute_bounds, attentions), strict=True)
+        output, weights = (_pair(limits) for limits in bounds)
         return output, weights
 
-    output, weights = bound_least(x, parameters, exact, PRECISIONS[dtype], others, variant)
+    output, weights = bound_least(attentions[0])
     return (
         Tolerance.postpone(output, lambda: compute_limits()[0]),
         Tolerance.postpone(weights, lambda: compute_limits()[1]),

@@ -3,19 +3,14 @@
 Their errors come from rounding in layers, norms and rotations; see `properties.bounds.attention`.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.layers import bound_linear_error, bound_read_error
 from headcheck.properties.bounds.norms import bound_normed_error
 from headcheck.properties.bounds.positions import bound_placed_error
-from headcheck.properties.bounds.precision import Precision
+from headcheck.properties.bounds.precision import RoundedAttention
 from headcheck.reference import (
-    MultiHeadResult,
-    Parameters,
-    Variant,
     append_beside,
     project_beside,
     share_heads,
@@ -25,27 +20,16 @@ from headcheck.reference import (
 )
 
 
-def bound_role_errors(
-    x: Tensor,
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    precision: Precision,
-    others: Sequence[Tensor],
-    variant: Variant,
-    error: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound the errors of queries, keys and values before they are compared and averaged.
-
-    `error` is the error of the tokens, if these are themselves the result of a computation.
-    """
-    heads, p, (q, k, v) = exact.query.shape[-3], parameters, exact.projected
-    keys_from, values_from = (others[0], others[-1]) if others else (x, x)
+def bound_role_errors(of: RoundedAttention) -> tuple[Tensor, Tensor, Tensor]:
+    """Bound the errors of queries, keys and values before they are compared and averaged."""
+    x, p, exact, precision, variant = of.x, of.p, of.exact, of.precision, of.variant
+    heads, (q, k, v), (keys_from, values_from) = exact.query.shape[-3], exact.projected, of.read
     projected = (
         bound_linear_error(x, p.W_q, q, precision),
         bound_read_error(keys_from, p.W_k, k, p, precision),
         bound_read_error(values_from, p.W_v, v, p, precision),
     )
-    if error is not None:
+    if (error := of.error) is not None:
         weights = p.W_q, p.W_k, p.W_v
         inherited = (error @ weight.abs().mT for weight in weights)
         projected = tuple(map(torch.add, projected, inherited))  # type: ignore[assignment]
@@ -66,11 +50,8 @@ def bound_role_errors(
     return query_error, key_error, value_error
 
 
-def bound_value_error(
-    values_from: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
-) -> Tensor:
+def bound_value_error(of: RoundedAttention) -> Tensor:
     """Bound the errors of values alone, made of exact tokens; heads that share values have them."""
-    heads, _, width = exact.value.shape[-3:]
-    given = values_from, parameters.W_v, exact.projected[2], parameters, precision
-    error = bound_read_error(*given)
+    heads, _, width = of.exact.value.shape[-3:]
+    error = bound_read_error(of.read[1], of.p.W_v, of.exact.projected[2], of.p, of.precision)
     return share_heads(split_heads(error, max(1, error.shape[-1] // width)), heads)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.attention import (
     K,
+    RoundedAttention,
     bound_context_error,
     bound_score_error,
     bound_softmax_error,
@@ -358,7 +359,9 @@ def test_right_modules_stay_within_the_bound(
         mask, kind = causal_mask(case.tokens), DTYPES[dtype]
         exact = multi_head_attention(x, p, case.heads, mask)
         scale = 1 / math.sqrt(case.head_dim)
-        limit, of_weights = compute_bounds(x, p, exact, scale, PRECISIONS[dtype], mask)
+        limit, of_weights = compute_bounds(
+            RoundedAttention(x, p, exact, scale, PRECISIONS[dtype], mask)
+        )
         output, weights, _ = long_module(x, p, case, mask, torch.zeros_like(exact.output))
         narrow, own = x.to(kind), Parameters(**{n: t.to(kind) for n, t in p.items()})
         for name, attend in right_algorithms.items():
