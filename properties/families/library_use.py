@@ -1,4 +1,8 @@
-"""The module works as libraries use it: functional_call, vmap over an axis, and autocast.
+"""The module works as libraries use it: functional_call, vmap, autocast, gradients of any layout.
+
+The gradient from a sum is one number, expanded; the gradient from a transposing layer is
+transposed. Some kernels read both as if they were contiguous, or did so only for wide heads and
+many sequences (Dao-AILab/flash-attention#355, #2541).
 
 No exercise requires these properties, so they affect no grade. The pytest plugin checks them on
 modules that are published.
@@ -12,7 +16,12 @@ from headcheck.properties.bounds.oracle import Expected
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.families.batch import the_memory_layout_does_not_matter
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.gradients import (
+    assert_close_to_exact,
+    gradients_are_right_at_every_size,
+)
 from headcheck.properties.families.precision import bfloat16_runs
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import LiveContext
@@ -22,6 +31,12 @@ from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallResult
 
 family_property = PropertyFamily(PropertyGroup.PURITY, (*FORM, it_equals_the_equation))
+gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+SIZES = (
+    {"batch": 2, "tokens": 5, "d_in": 3, "heads": 2, "head_dim": 2, "sharpness": 2},
+    {"batch": 9, "tokens": 5, "d_in": 6, "heads": 2, "head_dim": 64, "sharpness": 2},
+)
+LAYOUTS = ("transposed", "sliced", "expanded")
 
 
 @family_property(
@@ -78,6 +93,25 @@ def it_runs_under_autocast(context: LiveContext) -> None:
     got = adapter.call_within("autocast", context.x, context.mask, context.parameters)
     context.check_form(got, context.x)
     _assert_right(context, got, context.expected)
+
+
+@gradient_property(
+    C.PROJECTED,
+    C.TOKENS,
+    C.MODULE,
+    C.STRIDED,
+    after=(gradients_are_right_at_every_size, the_memory_layout_does_not_matter),
+    sizes=SIZES,
+    hint="are numbers read in another order than the one in memory?",
+)
+def gradients_are_right_in_every_layout(context: LiveContext) -> None:
+    """Inputs and incoming gradients may have any memory layout, and heads may be wide."""
+    cotangent = context.cotangent[:1].expand_as(context.cotangent).clone()
+    exact = context.compute_exact_gradients(cotangent)
+    context.adapter.set(context.parameters)
+    for memory in LAYOUTS:
+        own = context.adapter.vjp(context.x, cotangent, context.mask, memory=memory)
+        assert_close_to_exact(context, own, exact, exact.values)
 
 
 def _assert_right(context: LiveContext, got: CallResult, expected: Expected) -> None:

@@ -42,7 +42,7 @@ def list_outcomes(source: str) -> dict[str, str]:
 
 def test_a_right_module_is_used_as_libraries_do() -> None:
     outcomes = list_outcomes(EXERCISE.solution)
-    assert len(outcomes) == 5
+    assert len(outcomes) == 7
     assert not any(outcomes.values())
 
 

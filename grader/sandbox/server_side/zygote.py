@@ -37,7 +37,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from headcheck.grader.sandbox.server_side import concrete_shapes, uncompiled
+from headcheck.grader.sandbox.server_side import skipped_imports
 from headcheck.grader.sandbox.server_side.jail import kernel
 
 MAX_FDS = 3
@@ -119,8 +119,8 @@ def load_torch() -> None:
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    uncompiled.bypass_dynamo()
-    concrete_shapes.bypass_sympy()
+    skipped_imports.bypass_dynamo()
+    skipped_imports.bypass_sympy()
 
 
 def warm_up() -> None:

@@ -34,7 +34,7 @@ from headcheck.properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from headcheck.properties.check import Searched, find_first_failure, shrink_failure
 from headcheck.properties.contracts.case_description import describe_case
 from headcheck.properties.contracts.contract import Contract, Entry
-from headcheck.properties.families import far_positions, layouts, library_use
+from headcheck.properties.families import far_positions, library_use
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
@@ -46,7 +46,7 @@ from headcheck.properties.terms.size_rules import SizeRules
 from headcheck.properties.violations import support
 from headcheck.properties.violations.violation import Note, Status, SubmissionFailed, Violation
 
-LIBRARY = (library_use, layouts, far_positions)
+LIBRARY = (library_use, far_positions)
 """families of properties that no exercise includes"""
 
 

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from headcheck.grader.sandbox.server_side.jail import kernel, seccomp
-from headcheck.grader.sandbox.server_side.jail.syscalls import NUMBERS
+from headcheck.grader.sandbox.server_side.jail.seccomp import NUMBERS
 from tests.grader.conftest import SandboxDriver
 
 MACHINE = platform.machine()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headcheck.grader.sandbox.server_side.jail import seccomp
-from headcheck.grader.sandbox.server_side.jail.syscalls import (
+from headcheck.grader.sandbox.server_side.jail.seccomp import (
     AUDIT_ARCH,
     CONDITIONAL,
     NUMBERS,

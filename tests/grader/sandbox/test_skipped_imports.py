@@ -1,14 +1,25 @@
-"""Gradients are computed and refused as before without sympy; who needs it gets torch's module."""
+"""Without the compiler and sympy all is computed and refused as before; who needs it gets it."""
 
 import textwrap
 
 import pytest
 
+from headcheck.grader.sandbox.server_side import skipped_imports
 from tests.interpreter import run_python
 
+WITHOUT_COMPILER = """
+    from headcheck.grader.sandbox.server_side import skipped_imports
+    skipped_imports.bypass_dynamo()
+"""
+META = """
+    scores = torch.ones(2, 3, 3, device="meta", dtype=torch.float64).tril()
+    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1) / 2**0.5
+    out = torch.nn.functional.dropout(weights.transpose(1, 2) @ scores, 0.5) + scores.mean(-1, True)
+    print(out.shape, out.dtype, out.device, "torch._dynamo" in sys.modules)
+"""
 WITH_STAND_IN = """
-    from headcheck.grader.sandbox.server_side import concrete_shapes
-    concrete_shapes.bypass_sympy()
+    from headcheck.grader.sandbox.server_side import skipped_imports
+    skipped_imports.bypass_sympy()
 """
 GRADIENTS = """
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
@@ -70,3 +81,17 @@ def test_gradients_are_as_before_and_sympy_stays_away() -> None:
 def test_other_uses_get_what_torch_has(name: str) -> None:
     use = USES[name]
     assert run(WITH_STAND_IN, use) == run(use) != ""
+
+
+@pytest.mark.whole
+def test_shapes_are_computed_as_before_and_the_compiler_stays_away() -> None:
+    before, after = run(META), run(WITHOUT_COMPILER, META)
+    assert after == before.replace("True", "False")
+    assert "torch.Size([2, 3, 3]) torch.float64 meta" in after
+
+
+def test_other_torch_versions_lose_only_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch import _compile
+
+    monkeypatch.delattr(_compile, "_disable_dynamo")
+    assert skipped_imports.bypass_dynamo() == 0
