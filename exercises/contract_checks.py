@@ -96,11 +96,8 @@ def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
             text = f"without {name!r} nothing is judged: leave it out of `waived`"
             yield ("waived",), name, text
         elif name not in applying:
-            yield (
-                ("waived",),
-                name,
-                f"{name!r} is not a check of this exercise: see docs/properties.md",
-            )
+            text = f"{name!r} is not a check of this exercise: see docs/properties.md"
+            yield ("waived",), name, text
 
 
 def suggest(name: object, known: Collection[str]) -> str:
@@ -146,17 +143,11 @@ POSSIBLE: Mapping[Capability, tuple[Callable[[Contract], bool], str]] = {
 def _check_capabilities(contract: Contract) -> Iterator[Problem]:
     listed = contract.capabilities
     if {C.CAUSAL, C.FULL} <= listed:
-        yield (
-            ("capabilities",),
-            "full",
-            "`causal` hides later tokens, which `full` shows to every token: leave one out",
-        )
+        text = "`causal` hides later tokens, which `full` shows to every token: leave one out"
+        yield ("capabilities",), "full", text
     if not attends(contract) and holds("W_q")(contract):
-        yield (
-            ("capabilities",),
-            None,
-            "list `causal` if later tokens are hidden, or `full` if every token sees every other",
-        )
+        text = "list `causal` if later tokens are hidden, or `full` if every token sees every other"
+        yield ("capabilities",), None, text
     for each, needed in NEEDED.items():
         if each in listed and not IMPLIED[each](contract):
             name = each.name.lower()
@@ -169,11 +160,8 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
 def _check_arguments(contract: Contract) -> Iterator[Problem]:
     passed = takes_roles(contract) and {a.quantity for a in contract.arguments} <= PASSED
     if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER) and not passed:
-        yield (
-            ("arguments",),
-            None,
-            "these are of a constructor; what a function takes is its `call`",
-        )
+        text = "these are of a constructor; what a function takes is its `call`"
+        yield ("arguments",), None, text
     if takes("block")(contract) and not _takes_blocks_of_roles(contract):
         yield ("arguments",), None, "only a function of query, key and value takes a block's size"
     full_roles = takes_roles(contract) and C.FULL in contract.capabilities
@@ -207,11 +195,8 @@ def _check_parameters(contract: Contract) -> Iterator[Problem]:
     for mapping in contract.mappings:
         yield from _check_parameter(mapping)
         if contract.entry is Entry.FUNCTION and mapping.path not in contract.call:
-            yield (
-                ("parameters", mapping.path),
-                None,
-                f"a function gets its weights as arguments: list {mapping.path!r} in `call`, too",
-            )
+            text = f"a function gets its weights as arguments: list {mapping.path!r} in `call`, too"
+            yield ("parameters", mapping.path), None, text
 
 
 def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
@@ -246,11 +231,8 @@ def _check_holders(contract: Contract) -> Iterator[Problem]:
                 yield ("parameters", mapping.path), None, text
             places[name] = mapping.path
     if not places and contract.entry in (Entry.CLASS, Entry.BUILDER):
-        yield (
-            ("parameters",),
-            None,
-            "there is no [parameters]: say where W_q, W_k and W_v are stored",
-        )
+        text = "there is no [parameters]: say where W_q, W_k and W_v are stored"
+        yield ("parameters",), None, text
     for name, weight in WEIGHTS.items():
         missing = [each for each in weight.needs if each not in places]
         if missing and name in places:
@@ -286,11 +268,8 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
         yield ("call_form", "mask", "axes"), None, f"a mask has 2, 3 or 4 axes, not {mask.axes}"
     if mask.dtype is not None and mask.dtype not in MASK_DTYPES:
         nearest = suggest(mask.dtype, MASK_DTYPES)
-        yield (
-            ("call_form", "mask", "dtype"),
-            None,
-            f"no mask has the type {mask.dtype!r}; {nearest}",
-        )
+        text = f"no mask has the type {mask.dtype!r}; {nearest}"
+        yield ("call_form", "mask", "dtype"), None, text
     if places is not None and (not places or min(places) < 0):
         text = "are counted from 0, first the output and then the weights"
         yield ("call_form", "places"), None, text

@@ -66,13 +66,6 @@ class HandleReply:
 
 
 @dataclass(frozen=True)
-class NamesReply:
-    """A list of names."""
-
-    names: list[str]
-
-
-@dataclass(frozen=True)
 class DescribedTensor:
     """A description of a tensor that a module holds, without its values."""
 
@@ -236,7 +229,7 @@ TAKE_PRINTS = Operation("take_prints", PrintsReply)
 # Objects: made, described, changed.
 CONSTRUCT = Operation("construct", HandleReply)
 DRAW_AFTER_CONSTRUCTION = Operation("draw_after_construction", NoReply)
-LIST_UNSET = Operation("list_unset", NamesReply)
+LIST_UNSET = Operation("list_unset", ValueReply[list[str]])
 GET_FUNCTION = Operation("get_function", HandleReply)
 CALL = Operation("call", NoReply)
 COPY = Operation("copy", HandleReply)
@@ -250,9 +243,9 @@ DESCRIBE_TENSORS = Operation("describe_tensors", ValueReply[dict[str, DescribedT
 FETCH = Operation("fetch", NoReply)
 WRITE = Operation("write", NoReply)
 LIST_MODES = Operation("list_modes", ValueReply[list[bool]])
-LIST_REPLACED = Operation("list_replaced", NamesReply)
-LIST_BREACHES = Operation("list_breaches", NamesReply)
-LIST_DISTURBED = Operation("list_disturbed", NamesReply)
+LIST_REPLACED = Operation("list_replaced", ValueReply[list[str]])
+LIST_BREACHES = Operation("list_breaches", ValueReply[list[str]])
+LIST_DISTURBED = Operation("list_disturbed", ValueReply[list[str]])
 
 # Calls of an object.
 FORWARD = Operation("forward", ForwardReply)

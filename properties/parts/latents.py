@@ -64,11 +64,8 @@ def _find_problems_beside(contract: Contract) -> Iterator[Problem]:
         text = "what rotates beside heads needs W_qr and W_kr in [parameters], and an argument"
         yield ("arguments",), None, f"{text} that takes rope_dim"
     if not contract.stores("W_down"):
-        yield (
-            ("parameters",),
-            None,
-            "numbers stand beside heads only with latents: where is W_down?",
-        )
+        text = "numbers stand beside heads only with latents: where is W_down?"
+        yield ("parameters",), None, text
     if contract.positions not in ROTARY or contract.rotary_share != 1:
         text = "with latents all of W_qr and W_kr is rotated: write positions = rotary, no share"
         yield ("positions",), None, text

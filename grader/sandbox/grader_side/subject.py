@@ -136,10 +136,10 @@ class ChannelSubject:
 
     def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
         meta = {"name": name, "arguments": dict(arguments)}
-        return self.ask(operations.LIST_UNSET, meta)[0].names
+        return self.ask(operations.LIST_UNSET, meta)[0].value
 
     def list_disturbed(self) -> Sequence[str]:
-        return self.ask(operations.LIST_DISTURBED, {})[0].names
+        return self.ask(operations.LIST_DISTURBED, {})[0].value
 
     def get_function(
         self,
@@ -316,7 +316,7 @@ class ChannelModule:
         return self.subject.ask_for_module(operations.PAIR, both, self.device)
 
     def list_replaced(self) -> Sequence[str]:
-        return self._ask(operations.LIST_REPLACED)[0].names
+        return self._ask(operations.LIST_REPLACED)[0].value
 
     def prepare(self, *, trainable: bool, training: bool) -> None:
         self._ask(operations.PREPARE, trainable=trainable, training=training)
@@ -326,7 +326,7 @@ class ChannelModule:
 
     def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
         sent = label_by_position(inputs)
-        return self._ask(operations.LIST_BREACHES, sent, device=self.device)[0].names
+        return self._ask(operations.LIST_BREACHES, sent, device=self.device)[0].value
 
     def move(self, dtype: str | None, device: str | None) -> None:
         self._ask(operations.MOVE, dtype=dtype, device=device)

@@ -17,9 +17,9 @@ from headcheck.grader.sandbox.operations import (
     DecodeReply,
     ForwardReply,
     GradientsReply,
-    NamesReply,
     NoReply,
     OutputsReply,
+    ValueReply,
 )
 from headcheck.grader.sandbox.wire import label_by_name, label_by_position
 from headcheck.grader.sandbox.worker import decoding, learning, moving
@@ -176,10 +176,10 @@ class ObjectCaller(ObjectHost):
         found = learning.run_series(target, paths, tensors, meta["passes"], meta["device"])
         return NoReply(), label_by_name(found)
 
-    def list_breaches(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
+    def list_breaches(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[str]]]:
         """List the ways in which a module breaks the rules that every nn.Module must follow."""
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        return NamesReply(list_breaches(self._get(meta), inputs)), ()
+        return ValueReply(list_breaches(self._get(meta), inputs)), ()
 
     def prepare(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Freeze or unfreeze a module, give it gradients, and set its mode."""

@@ -19,7 +19,6 @@ from headcheck.grader.sandbox.operations import (
     Answer,
     DescribedTensor,
     HandleReply,
-    NamesReply,
     NoReply,
     ValueReply,
 )
@@ -144,7 +143,7 @@ class ObjectHost:
         drawn = torch.cat([torch.rand(DRAWN, dtype=torch.float64), torch.tensor(others).double()])
         return NoReply(), label_by_position([drawn])
 
-    def list_unset(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
+    def list_unset(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[str]]]:
         """List the parameters of a new instance that have not been initialised."""
         with fill_new_memory():
             made, _ = self.construct(meta, tensors)
@@ -152,7 +151,7 @@ class ObjectHost:
         named = nn.Module.named_parameters(built) if isinstance(built, nn.Module) else ()
         unset = [name for name, parameter in named if bool(parameter.isnan().any())]
         self.drop({"handles": [made.handle]}, {})
-        return NamesReply(unset), ()
+        return ValueReply(unset), ()
 
     def get_function(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Return a handle of a function of tensors, which is then called like a module."""
@@ -237,17 +236,17 @@ class ObjectHost:
         both = [self.objects[handle].target for handle in meta["handles"]]
         return HandleReply(self._keep(Twins(both), lambda: Twins(both))), ()
 
-    def list_replaced(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
+    def list_replaced(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[str]]]:
         """List the methods that replace a module's parameters with other objects."""
-        return NamesReply(list_replaced(self._get(meta))), ()
+        return ValueReply(list_replaced(self._get(meta))), ()
 
     def list_modes(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[bool]]]:
         """Say of a module and of each of its parts whether it is in training mode."""
         return ValueReply([m.training for m in self._get(meta).modules()]), ()
 
-    def list_disturbed(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
+    def list_disturbed(self, meta: Meta, tensors: Tensors) -> Answer[ValueReply[list[str]]]:
         """List the settings of torch that the submission has changed so far."""
-        return NamesReply(sorted(self.disturbed)), ()
+        return ValueReply(sorted(self.disturbed)), ()
 
     def drop(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Forget objects."""

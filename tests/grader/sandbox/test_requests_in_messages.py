@@ -60,7 +60,7 @@ def test_a_setting_is_restored_before_the_next_request() -> None:
     changes = act_at(2, lambda: torch.set_default_dtype(torch.float64))
     asked = ("forward", "list_disturbed") * 3
     replies, tensors = ask_together(changes, *asked)
-    names = [reply["meta"]["names"] for reply in replies[1::2]]
+    names = [reply["meta"]["value"] for reply in replies[1::2]]
     assert names == [[], ["the default dtype"], ["the default dtype"]]
     assert torch.get_default_dtype() == torch.float32
     assert [bool((each == 1).all()) for each in tensors[::2]] == [True, False, True]
@@ -69,8 +69,8 @@ def test_a_setting_is_restored_before_the_next_request() -> None:
 def test_gradients_that_are_switched_on_inside_a_call_are_noticed() -> None:
     changes = act_at(1, lambda: torch.set_grad_enabled(True))
     replies, _ = ask_together(changes, "list_disturbed", "forward", "list_disturbed", "forward")
-    assert replies[0]["meta"]["names"] == []
-    assert replies[2]["meta"]["names"] == ["whether gradients are recorded"]
+    assert replies[0]["meta"]["value"] == []
+    assert replies[2]["meta"]["value"] == ["whether gradients are recorded"]
 
 
 def test_what_is_printed_is_taken_once() -> None:

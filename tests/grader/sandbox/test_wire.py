@@ -36,9 +36,12 @@ METAS = st.dictionaries(
 )
 
 
+Ends = tuple[socket.socket, socket.socket]
+"""two ends of a socket pair, the first of which never blocks, as the grader's"""
+
+
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Two ends of a socket pair, the first of which never blocks, as the grader's."""
+def ends() -> Iterator[Ends]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:
@@ -299,7 +302,7 @@ def test_many_flags_are_checked_quickly() -> None:
 # ---------------------------------------------------------------------------- sockets
 
 
-def test_a_frame_crosses_a_socket(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_frame_crosses_a_socket(ends: Ends) -> None:
     ours, theirs = ends
     sent = Message(3, "forward", {"a": 1}, (("x", torch.arange(6.0)),))
     wire.write(theirs.fileno(), sent)
@@ -308,9 +311,7 @@ def test_a_frame_crosses_a_socket(ends: tuple[socket.socket, socket.socket]) -> 
     assert torch.equal(got.tensors[0][1], torch.arange(6.0))
 
 
-def test_a_frame_larger_than_any_buffer_crosses_in_pieces(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_frame_larger_than_any_buffer_crosses_in_pieces(ends: Ends) -> None:
     ours, theirs = ends
     sent = Message(1, "ok", {}, label_by_position([torch.rand(300_000), *[torch.rand(3)] * 200]))
     writer = threading.Thread(target=wire.write, args=(theirs.fileno(), sent))
@@ -321,7 +322,7 @@ def test_a_frame_larger_than_any_buffer_crosses_in_pieces(
     assert all(torch.equal(a, b) for (_, a), (_, b) in pairs)
 
 
-def test_two_frames_in_a_row_stay_apart(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_two_frames_in_a_row_stay_apart(ends: Ends) -> None:
     ours, theirs = ends
     theirs.sendall(whole(Message(1, "ok")) + whole(Message(2, "raised")))
     assert wire.read(ours.fileno(), soon()).id == 1
@@ -332,9 +333,7 @@ def test_two_frames_in_a_row_stay_apart(ends: tuple[socket.socket, socket.socket
     "lengths",
     [(wire.MAX_HEADER + 1, 0), (2**32 - 1, 0), (20, wire.MAX_BODY + 1), (20, 2**64 - 1)],
 )
-def test_lengths_over_the_limit_cost_no_memory(
-    ends: tuple[socket.socket, socket.socket], lengths: tuple[int, int]
-) -> None:
+def test_lengths_over_the_limit_cost_no_memory(ends: Ends, lengths: tuple[int, int]) -> None:
     ours, theirs = ends
     theirs.sendall(struct.pack("<IQ", *lengths))
     tracemalloc.start()
@@ -346,9 +345,7 @@ def test_lengths_over_the_limit_cost_no_memory(
         tracemalloc.stop()
 
 
-def test_a_frame_of_very_many_tensors_is_refused(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_frame_of_very_many_tensors_is_refused(ends: Ends) -> None:
     ours, theirs = ends
     empty = torch.empty(0)
     for count in (wire.MAX_TENSORS, wire.MAX_TENSORS + 1):
@@ -363,16 +360,14 @@ def test_a_frame_of_very_many_tensors_is_refused(
         writing.join()
 
 
-def test_overlong_short_reply_is_refused_by_its_length(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
+def test_overlong_short_reply_is_refused_by_its_length(ends: Ends) -> None:
     ours, theirs = ends
     theirs.sendall(struct.pack("<IQ", wire.SHORT_HEADER + 1, 0))
     with pytest.raises(BadFrame, match=r"a frame of 262145 \+ 0 bytes is over the limit"):
         wire.read(ours.fileno(), soon(), max_header=wire.SHORT_HEADER)
 
 
-def test_the_caller_can_set_a_lower_limit(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_the_caller_can_set_a_lower_limit(ends: Ends) -> None:
     ours, theirs = ends
     theirs.sendall(whole(Message(1, "ok", {}, (("x", torch.ones(100)),))))
     with pytest.raises(BadFrame, match=r"\+ 400 bytes is over the limit"):
@@ -380,9 +375,7 @@ def test_the_caller_can_set_a_lower_limit(ends: tuple[socket.socket, socket.sock
 
 
 @pytest.mark.parametrize("given_bytes", [0, 5, 12, 20], ids=lambda n: f"{n} bytes")
-def test_silence_ends_at_the_deadline(
-    ends: tuple[socket.socket, socket.socket], given_bytes: int
-) -> None:
+def test_silence_ends_at_the_deadline(ends: Ends, given_bytes: int) -> None:
     ours, theirs = ends
     theirs.sendall(whole(Message(1, "ok"))[:given_bytes])
     began = time.monotonic()
@@ -391,7 +384,7 @@ def test_silence_ends_at_the_deadline(
     assert time.monotonic() - began >= 0.1
 
 
-def test_a_deadline_is_for_the_whole_frame(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_deadline_is_for_the_whole_frame(ends: Ends) -> None:
     """Whoever sends a byte now and then gains no time by it."""
     ours, theirs = ends
     stopped = threading.Event()
@@ -410,7 +403,7 @@ def test_a_deadline_is_for_the_whole_frame(ends: tuple[socket.socket, socket.soc
     sender.join()
 
 
-def test_peer_that_never_reads_is_not_waited_for(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_peer_that_never_reads_is_not_waited_for(ends: Ends) -> None:
     ours, _ = ends
     with pytest.raises(TimeoutError):
         wire.write(
@@ -421,9 +414,7 @@ def test_peer_that_never_reads_is_not_waited_for(ends: tuple[socket.socket, sock
 
 
 @pytest.mark.parametrize("given_bytes", [0, 5, 12, 20], ids=lambda n: f"{n} bytes")
-def test_eof_inside_a_frame_is_eof(
-    ends: tuple[socket.socket, socket.socket], given_bytes: int
-) -> None:
+def test_eof_inside_a_frame_is_eof(ends: Ends, given_bytes: int) -> None:
     ours, theirs = ends
     theirs.sendall(whole(Message(1, "ok"))[:given_bytes])
     theirs.close()
@@ -431,9 +422,7 @@ def test_eof_inside_a_frame_is_eof(
         wire.read(ours.fileno(), soon())
 
 
-def test_writing_to_a_closed_peer_raises_an_os_error(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
+def test_writing_to_a_closed_peer_raises_an_os_error(ends: Ends) -> None:
     ours, theirs = ends
     theirs.close()
     with pytest.raises(OSError, match=os.strerror(32)):
