@@ -12,6 +12,7 @@ since the rounding error of Φ is that of a number near 1, however small Φ is: 
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from headcheck.properties.bounds.attention import K, bound_attention
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.norms import bound_normed_error
 from headcheck.properties.bounds.precision import Precision, RoundedAttention
-from headcheck.reference import BlockResult, BlockSteps, Parameters, Variant
+from headcheck.reference import BlockResult, BlockSteps
 from headcheck.reference.block import CUBE
 
 STEEPEST = 1.13
@@ -29,23 +30,14 @@ BEND = 0.8
 """the largest second derivative of both: at 0 it is 2 φ(0) = 0.798"""
 
 
-def bound_block(
-    x: Tensor,
-    parameters: Parameters,
-    exact: BlockResult,
-    scale: float,
-    precision: Precision,
-    may_attend: Tensor | None,
-    variant: Variant,
-) -> Tensor:
-    """Return K·B for the output of a block."""
-    p, steps = parameters, variant.block
+def bound_block(of: RoundedAttention, exact: BlockResult) -> Tensor:
+    """Return K·B for the output of a block, given the tokens and the attention in it."""
+    p, steps, precision = of.p, of.variant.block, of.precision
     assert steps is not None and p.W_1 is not None and p.W_2 is not None, "there is a block"
     u = precision.u
-    nothing, norms = torch.zeros_like(x), steps.norms
-    error = bound_normed_error(x, nothing, p.gain_in, p.shift_in, norms, precision)
-    asked = exact.entered, p, exact.attention, scale, precision, may_attend, (), variant
-    error, _ = bound_attention(RoundedAttention(*asked, error))
+    nothing, norms = torch.zeros_like(of.x), steps.norms
+    error = bound_normed_error(of.x, nothing, p.gain_in, p.shift_in, norms, precision)
+    error, _ = bound_attention(replace(of, x=exact.entered, error=error))
     added = error + u * exact.added.abs()
     error = bound_normed_error(exact.added, added, p.gain_ff, p.shift_ff, norms, precision)
     error = error @ p.W_1.abs().mT + bound_linear_error(

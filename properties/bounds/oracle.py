@@ -214,8 +214,9 @@ def _compute_expected_of_block(
 ) -> Expected:
     """Return the answer of a block; the intermediate results are those of its attention."""
     block = transformer_block(x, parameters, case.heads, may_attend, scale, variant)
+    given = x, parameters, block.attention, scale
     limits = (
-        bound_block(x, parameters, block, scale, precision, may_attend, variant)
+        bound_block(RoundedAttention(*given, precision, may_attend, (), variant), block)
         for precision in get_precisions(case.dtype)
     )
     return Expected((block.output,), (Tolerance(*limits),), block.attention)

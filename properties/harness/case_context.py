@@ -222,25 +222,10 @@ class CaseContext(AnswerSource):
 
     # --------------------------------------------------------------------------------- queries
 
-    def call(
-        self,
-        x: Tensor | None = None,
-        parameters: Parameters | None = None,
-        mask: Mask = ...,
-        *,
-        memory: str | None = None,
-        seed: int | None = None,
-    ) -> Outputs:
-        """Call the implementation once, in evaluation mode.
-
-        `memory` is the layout of the input: by default that of the case for the case's own input,
-        and contiguous for other inputs.
-        """
-        x = self.x if x is None else x
-        mask = self.mask if isinstance(mask, EllipsisType) else mask
-        memory = memory or self.get_memory_layout(x)
-        query = Query(self.case, x, parameters or self.parameters, mask, memory, seed)
-        return self.answer_outputs(query)
+    def call(self) -> Outputs:
+        """Call the implementation once on the case's own inputs, in evaluation mode."""
+        memory = self.case.memory.value
+        return self.answer_outputs(Query(self.case, self.x, self.parameters, self.mask, memory))
 
     def run(
         self,
@@ -251,9 +236,16 @@ class CaseContext(AnswerSource):
         memory: str | None = None,
         seed: int | None = None,
     ) -> tuple[Tensor, ...]:
-        """Return the outputs of one call, in float64."""
-        outputs = self.call(x, parameters, mask, memory=memory, seed=seed)
-        return tuple(output.to(torch.float64) for output in outputs.tensors)
+        """Return the outputs of one call in evaluation mode, in float64.
+
+        `memory` is the layout of the input: by default that of the case for the case's own input,
+        and contiguous for other inputs.
+        """
+        x = self.x if x is None else x
+        mask = self.mask if isinstance(mask, EllipsisType) else mask
+        memory = memory or self.get_memory_layout(x)
+        query = Query(self.case, x, parameters or self.parameters, mask, memory, seed)
+        return tuple(output.to(torch.float64) for output in self.answer_outputs(query).tensors)
 
     def run_stacked(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
         """Return the output for each of several inputs of equal length, in one call if possible.
