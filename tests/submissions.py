@@ -1,16 +1,19 @@
 """Answers that are loaded in this process."""
 
 import sys
+from collections.abc import Iterable, Set
 from types import ModuleType
 from typing import Any
 
-from headcheck.exercises import Exercise
+from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, find_answer
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
+from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 
@@ -37,9 +40,31 @@ def holds(prop: Property, exercise: Exercise, name: str) -> bool:
     cases = generate_case_set(harness.contract, exercise.cases)
     chosen = prop.select_cases(harness.contract, cases)
     assert chosen
-    try:
-        for case in chosen:
+    return not accuse(prop, harness, chosen)
+
+
+def accuse(prop: Property, harness: Harness, cases: Iterable[Case]) -> str:
+    """Return what a property says against an implementation; nothing if it holds."""
+    for case in cases:
+        try:
             prop.check(harness.get_context(case))
-    except (Violation, SubmissionFailed):
-        return False
-    return True
+        except (Violation, SubmissionFailed) as reason:
+            return f"{prop.name} on {case}: {reason}"
+    return ""
+
+
+def find_broken(exercise: Exercise, function: object, asked: Iterable[Property]) -> set[Property]:
+    """Return the properties that a function breaks on the first case of each."""
+    contract = exercise.contract
+    harness = Harness(make_subject({contract.name: function}), contract)
+    cases = generate_case_set(contract, exercise.cases)
+    first = {prop: prop.select_cases(contract, cases)[0] for prop in asked}
+    return {p for p, case in first.items() if accuse(p, harness, [case])}
+
+
+def assert_asked_with(capability: Capability, properties: Set[Property]) -> None:
+    """Some of these are asked in every exercise with the capability, and none in any other."""
+    assert properties <= set(ALL)
+    for slug, exercise in BY_SLUG.items():
+        asked = set(select_for_contract(exercise.contract)) & properties
+        assert bool(asked) is exercise.contract.has(capability), slug

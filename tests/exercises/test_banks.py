@@ -22,9 +22,8 @@ from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.changes import list_touched_answers, thin_out
-from tests.submissions import load
+from tests.submissions import accuse, load
 
 # A warning of torch about what an answer does is no exception anywhere else, and so it must not
 # be what a wrong answer dies of.
@@ -88,11 +87,9 @@ class Examination:
         """
         for part in (slice(-1, None), slice(None, -1)):
             for claim in claims:
-                for case in claim.select_cases(self.bench.contract, self.cases)[part]:
-                    try:
-                        claim.check(self.bench.get_context(case))
-                    except (Violation, SubmissionFailed) as reason:
-                        return f"{claim.name} on {case}: {reason}"
+                cases = claim.select_cases(self.bench.contract, self.cases)[part]
+                if told := accuse(claim, self.bench, cases):
+                    return told
         return ""
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 import pytest
-import torch
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, list_answers
@@ -23,15 +22,13 @@ from headcheck.grader.grading.places.wording import tell_place
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.code_patterns import find_code_patterns
 from headcheck.grader.report.records import DiagnosisRecord, PlaceRecord
-from headcheck.grader.sandbox import operations
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
-from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import ALL
 from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.golden.bank import list_announced
+from tests.grader.sandbox.runtimes import open_source
 
 MISTAKES = {each.name: each for each in ALL}
 ANY_MISTAKE = {each.mistake.name: each.mistake for each in STRUCTURAL} | MISTAKES
@@ -92,16 +89,9 @@ def widen_to_statements(source: str, lines: set[int]) -> set[int]:
 
 
 def open_harness(exercise: Exercise, source: str) -> Harness:
-    subject = ChannelSubject(InProcessChannel(WorkerRuntime()))
-    data = torch.frombuffer(bytearray(source.encode()), dtype=torch.uint8)
-    subject.ask(operations.READ, {"kind": "py"}, (("source", data),))
     transfer = exercise.contract.transfer or ()
     names = [exercise.contract.name, *(each.name for each in transfer)]
-    reply, _ = subject.ask(operations.LOAD, {"names": names})
-    while reply.importing is not None:
-        subject.ask(operations.IMPORT_NEXT, {})
-        reply, _ = subject.ask(operations.RESUME, {})
-    return Harness(subject, exercise.contract)
+    return Harness(open_source(source, *names), exercise.contract)
 
 
 def find_place(exercise: Exercise, answer: Answer) -> PlaceRecord | None:

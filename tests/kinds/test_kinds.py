@@ -9,12 +9,9 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind, load_bank
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.property import Property
-from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.git_changes import list_changed_files
 from tests.kinds.bank import KINDS
-from tests.submissions import load
+from tests.submissions import accuse, load
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -40,19 +37,9 @@ def sample(labels: Sequence[str]) -> list[str]:
 
 def find_broken(harness: Harness, kind: Exercise) -> str:
     """Return the first claim that does not hold, with the reason; nothing if all hold."""
-    reasons = (
-        try_on(claim, harness, cases[::-1]) for claim, cases in kind.plan_cases(0, "cpu").items()
-    )
+    plan = kind.plan_cases(0, "cpu").items()
+    reasons = (accuse(claim, harness, cases[::-1]) for claim, cases in plan)
     return next(filter(None, reasons), "")
-
-
-def try_on(claim: Property, harness: Harness, cases: Sequence[Case]) -> str:
-    for case in cases:
-        try:
-            claim.check(harness.get_context(case))
-        except (Violation, SubmissionFailed) as reason:
-            return f"{claim.name} on {case}: {reason}"
-    return ""
 
 
 @pytest.mark.sampled("label", ANSWERS, sample(list(ANSWERS)))

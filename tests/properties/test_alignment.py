@@ -10,7 +10,7 @@ from headcheck.properties.bounds.gradients import Loss, compute_gradients, compu
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.variant import find_visible
-from headcheck.properties.families import ALL, select_for_contract
+from headcheck.properties.families import ALL
 from headcheck.properties.families.alignment import (
     a_single_query_sees_every_key,
     many_keys_are_aligned_too,
@@ -21,14 +21,12 @@ from headcheck.properties.families.alignment import (
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
-from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from headcheck.reference import Parameters, causal_lower_right_mask, causal_mask
+from tests.properties.planted import name_mistakes
+from tests.submissions import accuse, assert_asked_with
 
 CONTRACT = BY_SLUG["causal_alignment"].contract
 CASE = CONTRACT.fit(Case(batch=2, tokens=4, heads=2, head_dim=3, sharpness=2, seed=5))
@@ -69,20 +67,9 @@ def keys_cut_off(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key if torch.equal(query, key) else key.detach(), value)
 
 
-def holds(prop: Property, function: object, case: Case = CASE) -> bool:
-    harness = Harness(make_subject({CONTRACT.name: function}), CONTRACT)
-    try:
-        prop.check(harness.get_context(case))
-    except (Violation, SubmissionFailed):
-        return False
-    return True
-
-
 def test_each_claim_is_made_of_aligned_attention_alone() -> None:
     assert set(ABOUT_IT) <= set(ALL)
-    for slug, exercise in BY_SLUG.items():
-        asked = set(select_for_contract(exercise.contract)) & {END, ALONE, ROWS, MANY}
-        assert bool(asked) is exercise.contract.has(Capability.ALIGNED), slug
+    assert_asked_with(Capability.ALIGNED, {END, ALONE, ROWS, MANY})
 
 
 LONG = CONTRACT.fit(Case(tokens=3, heads=2))
@@ -101,7 +88,8 @@ LONG = CONTRACT.fit(Case(tokens=3, heads=2))
 )
 def test_each_claim_accuses_what_breaks_it(function: object, broken: set[Property]) -> None:
     cases = {prop: LONG if prop is MANY else CASE for prop in ABOUT_IT}
-    assert {p for p, case in cases.items() if not holds(p, function, case)} == broken
+    harness = Harness(make_subject({CONTRACT.name: function}), CONTRACT)
+    assert {p for p, case in cases.items() if accuse(p, harness, [case])} == broken
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (4, 4), (1, 5), (3, 5)])
@@ -138,11 +126,8 @@ def test_gradients_of_more_keys_are_those_of_autograd() -> None:
 
 @pytest.mark.parametrize("each", ALIGNMENT, ids=lambda each: each.name)
 def test_each_mistake_is_named_and_shown(each: Mistake) -> None:
-    restated = restate(CONTRACT)
     (way,) = each.variants
-    namespace = make_namespace(restated, Computation((CORRECT.override(way),)))
-    found = diagnose(Harness(make_subject(namespace), restated))
-    assert [named.mistake for named in found] == [each]
+    assert name_mistakes(CONTRACT, way) == [each]
     shown = work_example(CONTRACT, each)
     assert shown is not None
     assert shown.sizes == "2 tokens, 3 keys, queries of width 4"

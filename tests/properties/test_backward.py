@@ -14,7 +14,6 @@ from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.variant import find_visible
-from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.families.alignment import query_key_and_value_get_their_gradients
 from headcheck.properties.families.backward import (
     count_held,
@@ -26,7 +25,7 @@ from headcheck.properties.families.backward import (
     the_graph_may_be_gone_through_again,
 )
 from headcheck.properties.families.online import it_never_holds_all_scores
-from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import BACKWARD, Mistake
 from headcheck.properties.mistakes.catalogue.alignment import OPTION
 from headcheck.properties.mistakes.catalogue.backward import with_backward
@@ -38,9 +37,10 @@ from headcheck.properties.mistakes.recognisers.gradients import recognise_gradie
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from headcheck.properties.violations.violation import Violation
 from headcheck.reference import causal_lower_right_mask
-from tests.submissions import execute
+from tests.properties.planted import name_mistakes
+from tests.submissions import assert_asked_with, execute, find_broken
 
 EXERCISE = BY_SLUG["flash_attention"]
 CONTRACT = EXERCISE.contract
@@ -60,27 +60,8 @@ def make_harness(name: str) -> Harness:
     return Harness(make_subject({CONTRACT.name: namespace[CONTRACT.name]}), CONTRACT)
 
 
-def select_context(harness: Harness, prop: Property) -> LiveContext:
-    cases = prop.select_cases(CONTRACT, generate_case_set(CONTRACT, EXERCISE.cases))
-    return harness.get_context(cases[0])
-
-
-def find_broken(name: str) -> set[Property]:
-    """The claims that an answer breaks on the first case of each."""
-    harness, broken = make_harness(name), set()
-    for prop in (FORWARD, GRADIENTS, *OWN):
-        try:
-            prop.check(select_context(harness, prop))
-        except (Violation, SubmissionFailed):
-            broken.add(prop)
-    return broken
-
-
 def test_each_claim_is_made_of_backwards_in_tiles_alone() -> None:
-    assert set(OWN) <= set(ALL)
-    for slug, exercise in BY_SLUG.items():
-        asked = set(select_for_contract(exercise.contract)) & set(OWN)
-        assert bool(asked) is exercise.contract.has(Capability.RECOMPUTED), slug
+    assert_asked_with(Capability.RECOMPUTED, {*OWN})
 
 
 BROKEN = [
@@ -100,7 +81,8 @@ BROKEN = [
 
 @pytest.mark.sampled(("name", "broken"), BROKEN, BROKEN[::4])
 def test_each_claim_accuses_what_breaks_it(name: str, broken: set[Property]) -> None:
-    assert find_broken(name) == broken
+    function = execute(find_answer(EXERCISE, name).source)[CONTRACT.name]
+    assert find_broken(EXERCISE, function, (FORWARD, GRADIENTS, *OWN)) == broken
 
 
 def test_blocks_of_one_size_alone_break_that_claim() -> None:
@@ -120,7 +102,8 @@ def test_blocks_of_one_size_alone_break_that_claim() -> None:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_answers_hold_much_fewer_numbers_than_there_are_scores(name: str) -> None:
-    context = select_context(make_harness(name), KEPT)
+    cases = KEPT.select_cases(CONTRACT, generate_case_set(CONTRACT, EXERCISE.cases))
+    context = make_harness(name).get_context(cases[0])
     queries = context.case.tokens
     kept, held = count_held(context)
     assert queries * context.case.d_out <= kept < queries * queries // 20
@@ -163,11 +146,7 @@ NAMED = [*BACKWARD, *OPTION]
 
 @pytest.mark.sampled("each", NAMED, NAMED[::5], ids=lambda each: each.name)
 def test_each_mistake_is_named(each: Mistake) -> None:
-    restated = restate(CONTRACT)
-    for way in each.variants:
-        namespace = make_namespace(restated, Computation((CORRECT.override(way),)))
-        found = diagnose(Harness(make_subject(namespace), restated))
-        assert [named.mistake.name for named in found] == [each.name]
+    assert all(name_mistakes(CONTRACT, way) == [each] for way in each.variants)
 
 
 def test_the_right_backward_by_hand_is_not_named() -> None:

@@ -22,7 +22,7 @@ from headcheck.properties.mistakes.faulty_attention import (
     restate,
 )
 from headcheck.properties.mistakes.steps import scores
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from tests.submissions import accuse
 
 CASES = 6
 PARTS = {
@@ -96,13 +96,9 @@ def _write_holder(name: str) -> str:
 def find_broken(harness: Harness) -> str:
     contract = harness.contract
     cases = generate_case_set(contract, CASES)
-    for claim in select_for_contract(contract):
-        for case in claim.select_cases(contract, cases) if claim.name not in OF_OUR_MODULE else ():
-            try:
-                claim.check(harness.get_context(case))
-            except (Violation, SubmissionFailed) as reason:
-                return f"{claim.name} on {case}: {reason}"
-    return ""
+    asked = (each for each in select_for_contract(contract) if each.name not in OF_OUR_MODULE)
+    told = (accuse(claim, harness, claim.select_cases(contract, cases)) for claim in asked)
+    return next(filter(None, told), "")
 
 
 @pytest.mark.sampled("words", COMBINATIONS, COMBINATIONS[1::5])

@@ -17,7 +17,7 @@ from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from tests.submissions import accuse
 
 C = Capability
 OWN = keys_and_values_come_from_their_own_tokens
@@ -84,11 +84,7 @@ def make_harness(cls: type[nn.Module], inputs: Sequence[str]) -> Harness:
 
 def holds(prop: Property, cls: type[nn.Module], inputs: Sequence[str]) -> bool:
     harness = make_harness(cls, inputs)
-    try:
-        prop.check(harness.get_context(harness.contract.fit(CASE)))
-    except (Violation, SubmissionFailed):
-        return False
-    return True
+    return not accuse(prop, harness, [harness.contract.fit(CASE)])
 
 
 TWO, THREE = ("query", "context"), ("query", "key", "value")

@@ -17,11 +17,10 @@ from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, PropertyGroup
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.golden import texts
 from tests.kinds.bank import KINDS
 from tests.library import real_bugs
-from tests.submissions import load_source
+from tests.submissions import accuse, load_source
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -213,12 +212,8 @@ def find_cases(contract: Contract) -> tuple[Case, ...]:
 
 def accusation(prop: Property, harness: Harness) -> str:
     """What the property says against an answer; nothing if it holds."""
-    for case in prop.select_cases(harness.contract, find_cases(harness.requested_contract)):
-        try:
-            prop.check(harness.get_context(case))
-        except (Violation, SubmissionFailed) as reason:
-            return f"{prop.name}, {case}: {reason}"
-    return ""
+    known = find_cases(harness.requested_contract)
+    return accuse(prop, harness, prop.select_cases(harness.contract, known))
 
 
 def required(prop: Property) -> Iterator[Property]:

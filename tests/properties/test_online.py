@@ -11,9 +11,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.sandbox.worker.held import count_held
-from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.families.online import (
     blocks_may_be_far_above_or_below_others,
     every_block_size_gives_the_same,
@@ -25,13 +23,11 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
-from tests.submissions import execute
+from tests.properties.planted import name_mistakes
+from tests.submissions import assert_asked_with, execute, find_broken
 
 EXERCISE = BY_SLUG["online_softmax"]
 CONTRACT = EXERCISE.contract
@@ -49,24 +45,8 @@ def load(source: str) -> Callable[..., Answer]:
     return loaded
 
 
-def find_broken(function: Callable[..., Answer]) -> set[Property]:
-    """The claims that a function breaks on the first case of each."""
-    harness = Harness(make_subject({CONTRACT.name: function}), CONTRACT)
-    cases = generate_case_set(CONTRACT, EXERCISE.cases)
-    broken = set()
-    for prop in (EQUAL, *OWN):
-        try:
-            prop.check(harness.get_context(prop.select_cases(CONTRACT, cases)[0]))
-        except (Violation, SubmissionFailed):
-            broken.add(prop)
-    return broken
-
-
 def test_each_claim_is_made_of_blocks_alone() -> None:
-    assert set(OWN) <= set(ALL)
-    for slug, exercise in BY_SLUG.items():
-        asked = set(select_for_contract(exercise.contract)) & set(OWN)
-        assert bool(asked) is exercise.contract.has(Capability.BLOCKED), slug
+    assert_asked_with(Capability.BLOCKED, {*OWN})
 
 
 @pytest.mark.parametrize(
@@ -82,7 +62,8 @@ def test_each_claim_is_made_of_blocks_alone() -> None:
     ],
 )
 def test_each_claim_accuses_what_breaks_it(name: str, broken: set[Property]) -> None:
-    assert find_broken(load(find_answer(EXERCISE, name).source)) == broken
+    function = load(find_answer(EXERCISE, name).source)
+    assert find_broken(EXERCISE, function, (EQUAL, *OWN)) == broken
 
 
 def test_parts_that_do_not_merge_break_that_claim() -> None:
@@ -92,7 +73,7 @@ def test_parts_that_do_not_merge_break_that_claim() -> None:
         output, lse = right(query, key, value, block_size)
         return output, lse if key.shape[2] == query.shape[2] else lse + key.shape[2] % 2
 
-    assert find_broken(shifted) == {MERGED}
+    assert find_broken(EXERCISE, shifted, (EQUAL, *OWN)) == {MERGED}
 
 
 @pytest.mark.parametrize("name", [each.name for each in list_answers(EXERCISE, "right")])
@@ -140,11 +121,7 @@ def test_the_log_sum_exp_of_right_answers_is_far_within_its_bound(
 
 @pytest.mark.sampled("each", BLOCKS, BLOCKS[::3], ids=lambda each: each.name)
 def test_each_mistake_is_named_and_shown(each: Mistake) -> None:
-    restated = restate(CONTRACT)
-    for way in each.variants:
-        namespace = make_namespace(restated, Computation((CORRECT.override(way),)))
-        found = diagnose(Harness(make_subject(namespace), restated))
-        assert [named.mistake for named in found] == [each]
+    assert all(name_mistakes(CONTRACT, way) == [each] for way in each.variants)
     assert work_example(CONTRACT, each) is not None or len(each.variants) > 1
 
 

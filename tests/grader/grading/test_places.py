@@ -13,10 +13,8 @@ from headcheck.grader.grading.places.matching import Pattern, find_stage, fits
 from headcheck.grader.grading.places.stages import OracleStage
 from headcheck.grader.grading.places.wording import tell_place
 from headcheck.grader.grading.tracing.graph import Recorded
-from headcheck.grader.sandbox import operations
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
-from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.harness.harness import Harness
+from tests.grader.sandbox.runtimes import open_source
 
 B, H, T, W = 2, 3, 5, 4
 X = torch.arange(float(B * H * T * W)).double().reshape(B, H, T, W).sin()
@@ -88,14 +86,7 @@ def test_queries_come_before_keys() -> None:
 
 def locate_in(slug: str, name: str) -> Located | None:
     exercise = BY_SLUG[slug]
-    subject = ChannelSubject(InProcessChannel(WorkerRuntime()))
-    source = find_answer(exercise, name).source.encode()
-    data = torch.frombuffer(bytearray(source), dtype=torch.uint8)
-    subject.ask(operations.READ, {"kind": "py"}, (("source", data),))
-    reply, _ = subject.ask(operations.LOAD, {"names": [exercise.contract.name]})
-    while reply.importing is not None:
-        subject.ask(operations.IMPORT_NEXT, {})
-        reply, _ = subject.ask(operations.RESUME, {})
+    subject = open_source(find_answer(exercise, name).source, exercise.contract.name)
     return locate(Harness(subject, exercise.contract), ())
 
 

@@ -1,6 +1,5 @@
 """Reading: what is text, what is a cell, what a magic leaves behind, and on which line."""
 
-import ast
 import json
 import logging
 import subprocess
@@ -323,11 +322,6 @@ def test_a_cell_whose_magics_never_end_is_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_a_broken_cell_with_magics_says_the_right_line() -> None:
     assert only_error("!pip install \\\n   torch\nx = 1\ny = = 2").line == 4
-
-
-def test_source_that_is_read_parses() -> None:
-    """Passes if Python's own parser raises nothing."""
-    ast.parse(only_cell("%%time\n%matplotlib inline\nx = 1").text)
 
 
 CONFLICT = "x = 1\n<<<<<<< HEAD\ny = 2\n=======\ny = 3\n>>>>>>> other\n"

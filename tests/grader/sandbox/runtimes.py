@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import (
     ChannelModule,
     ChannelSubject,
@@ -18,6 +19,18 @@ from tests.notebooks import write_notebook
 
 def make_subject(**namespace: Any) -> ChannelSubject:
     return ChannelSubject(InProcessChannel(WorkerRuntime({"__name__": "submission", **namespace})))
+
+
+def open_source(source: str, *names: str) -> ChannelSubject:
+    """Return a subject that has read a module and loaded names of it."""
+    subject = ChannelSubject(InProcessChannel(WorkerRuntime()))
+    data = torch.frombuffer(bytearray(source.encode()), dtype=torch.uint8)
+    subject.ask(operations.READ, {"kind": "py"}, (("source", data),))
+    reply, _ = subject.ask(operations.LOAD, {"names": names})
+    while reply.importing is not None:
+        subject.ask(operations.IMPORT_NEXT, {})
+        reply, _ = subject.ask(operations.RESUME, {})
+    return subject
 
 
 def make_module(maker: Callable[..., Any], /, **arguments: Any) -> ChannelModule:

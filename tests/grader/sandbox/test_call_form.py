@@ -47,11 +47,15 @@ def describe(form: CallForm) -> Any:
     return form.to_meta(2) or {**usual, "heads": 2}
 
 
-def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
-    form = CallForm(inputs, **others)
-    sent = json.decode(json.encode(describe(form)))  # as it arrives in the worker
-    CallHooks(**sent).attach(module)
+def attach_sent(module: Any, form: object) -> Any:
+    """Attach a form as it arrives in the worker."""
+    assert form is not None
+    CallHooks(**json.decode(json.encode(form))).attach(module)
     return module
+
+
+def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
+    return attach_sent(module, describe(CallForm(inputs, **others)))
 
 
 def attached(inputs: tuple[str, ...] = ("x",), result: Any = None, **others: Any) -> Any:
@@ -85,11 +89,7 @@ def test_a_sequence_that_attends_to_itself_is_all_inputs(
 def test_several_sequences_are_given_in_the_order_of_the_module() -> None:
     module, z = attached(("value", "key", "query")), Y + 1
     module(X, Y, z, apart=3)
-    assert [each is wanted for each, wanted in zip(module.given, (z, Y, X), strict=True)] == [
-        True,
-        True,
-        True,
-    ]
+    assert all(each is wanted for each, wanted in zip(module.given, (z, Y, X), strict=True))
     cross = attached(("context", "query"))
     cross(X, Y, apart=2)
     assert cross.given[0] is Y and cross.given[1] is X
@@ -298,10 +298,7 @@ def test_lazy_layers_take_their_width_from_a_first_call() -> None:
             projected: Tensor = self.layer(x)
             return projected
 
-    form = CallForm(("x",), is_lazy=True).to_meta(1, width=5)
-    assert form is not None
-    module = Lazy()
-    CallHooks(**json.decode(json.encode(form))).attach(module)
+    module = attach_sent(Lazy(), CallForm(("x",), is_lazy=True).to_meta(1, width=5))
     assert module.layer.weight.shape == (3, 5)
 
 
@@ -316,10 +313,7 @@ def test_what_earlier_calls_left_is_forgotten_before_every_call() -> None:
         def reset(self) -> None:
             self.calls = 0
 
-    form = CallForm(("x",), reset="reset").to_meta(1)
-    assert form is not None
-    module = Counting()
-    CallHooks(**json.decode(json.encode(form))).attach(module)
+    module = attach_sent(Counting(), CallForm(("x",), reset="reset").to_meta(1))
     x = torch.ones(1, 2, 3)
     assert torch.equal(module(x), module(x))
 
@@ -331,18 +325,13 @@ def test_a_wide_output_is_cut(adds_tokens: bool) -> None:
             return (3 + adds_tokens) * x, x[..., :1]
 
     form = CallForm(("x",), wide_output=True, adds_tokens=adds_tokens, places=(0,))
-    module = Wide()
-    sent = form.to_meta(1, output_width=2)
-    assert sent is not None
-    CallHooks(**json.decode(json.encode(sent))).attach(module)
+    module = attach_sent(Wide(), form.to_meta(1, output_width=2))
     x = torch.randn(2, 4, 5)
     assert torch.allclose(module(x), 3 * x[..., :2])
 
 
 def test_feed_forwards_are_silenced() -> None:
-    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     form = CallForm(("x",), silenced=("1.weight", "1.bias")).to_meta(1)
-    assert form is not None
-    CallHooks(**json.decode(json.encode(form))).attach(module)
+    module = attach_sent(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), form)
     assert not module(torch.randn(2, 4, 3)).any()
     assert [name for name, _ in module.named_parameters()] == ["0.weight", "0.bias"]

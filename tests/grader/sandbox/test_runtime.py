@@ -28,10 +28,8 @@ from tests.notebooks import write_notebook
 
 
 def test_reading_executes_nothing_and_lists_definitions() -> None:
-    reply = send_read(
-        WorkerRuntime(),
-        write_notebook("raise SystemExit", "class Wanted:\n    pass", "def broken(:"),
-    )
+    cells = "raise SystemExit", "class Wanted:\n    pass", "def broken(:"
+    reply = send_read(WorkerRuntime(), write_notebook(*cells))
     assert reply.op == "ok"
     found = reply.meta["value"]
     assert [d["name"] for d in found["definitions"]] == ["Wanted"]
@@ -182,10 +180,8 @@ def test_a_mapping_arrives_as_a_config_object() -> None:
     def build(config: Any) -> Sizes:
         return Sizes(config.n_embd, 3 * config.n_embd)
 
-    assert make_module(build, config={"n_embd": 2}).describe_tensors()["layer.weight"].shape == (
-        6,
-        2,
-    )
+    tensors = make_module(build, config={"n_embd": 2}).describe_tensors()
+    assert tensors["layer.weight"].shape == (6, 2)
 
 
 def test_a_config_that_forward_changes_is_noticed() -> None:
@@ -198,13 +194,9 @@ def test_a_config_that_forward_changes_is_noticed() -> None:
             self.config.n_head += 1
             return x
 
-    module = make_module(Careless, config={"n_head": 2})
-    assert module.forward([torch.ones(1)], CallOptions()).config_changed
-    assert (
-        not make_module(Sizes, d_in=1, d_out=1)
-        .forward([torch.ones(1)], CallOptions())
-        .config_changed
-    )
+    careless, plain = make_module(Careless, config={"n_head": 2}), make_module(Tree)
+    assert careless.forward([torch.ones(1)], CallOptions()).config_changed
+    assert not plain.forward([torch.ones(1)], CallOptions()).config_changed
 
 
 def test_the_seed_decides_the_weights() -> None:
@@ -342,9 +334,8 @@ def test_a_module_moves_to_a_dtype_and_to_the_meta_device() -> None:
     returned = module.forward([torch.ones(1, 3, dtype=torch.float64)], CallOptions())
     assert returned.devices == ("meta",)
     assert returned.outputs[0].shape == (1, 2)
-    assert not module.forward(
-        [torch.ones(1, 3, dtype=torch.float64)], CallOptions()
-    ).earlier_result_changed
+    again = module.forward([torch.ones(1, 3, dtype=torch.float64)], CallOptions())
+    assert not again.earlier_result_changed
     make_function(lambda x: x).move("float64", None)  # has nothing to move
 
 

@@ -32,6 +32,17 @@ class Unprintable(Exception):
         return 5 * "long story\n" + 5000 * "!"
 
 
+def fail_with(error: BaseException) -> SubmissionFailed:
+    """What comes back of a call that raises this."""
+
+    def call(x: Tensor) -> Tensor:
+        raise error
+
+    with pytest.raises(SubmissionFailed) as caught:
+        make_function(call).forward([torch.ones(1)], CallOptions())
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -46,23 +57,14 @@ class Unprintable(Exception):
     ids=repr,
 )
 def test_any_exception_becomes_a_reply(error: BaseException, message: str) -> None:
-    def call(x: Tensor) -> Tensor:
-        raise error
-
-    with pytest.raises(SubmissionFailed) as caught:
-        make_function(call).forward([torch.ones(1)], CallOptions())
-    assert caught.value.status is Status.CRASHED
-    assert caught.value.message.startswith(message)
-    caught.value.message.encode()
+    failure = fail_with(error)
+    assert failure.status is Status.CRASHED
+    assert failure.message.startswith(message)
+    failure.message.encode()
 
 
 def test_a_long_message_is_cut() -> None:
-    def call(x: Tensor) -> Tensor:
-        raise Unprintable
-
-    with pytest.raises(SubmissionFailed) as caught:
-        make_function(call).forward([torch.ones(1)], CallOptions())
-    assert len(caught.value.message) <= 400
+    assert len(fail_with(Unprintable()).message) <= 400
 
 
 @pytest.mark.parametrize(
@@ -71,12 +73,7 @@ def test_a_long_message_is_cut() -> None:
     ids=["python", "torch"],
 )
 def test_out_of_memory_has_its_own_status(error: Exception) -> None:
-    def call(x: Tensor) -> Tensor:
-        raise error
-
-    with pytest.raises(SubmissionFailed) as caught:
-        make_function(call).forward([torch.ones(1)], CallOptions())
-    assert caught.value.status is Status.OUT_OF_MEMORY
+    assert fail_with(error).status is Status.OUT_OF_MEMORY
 
 
 def test_runtime_survives_errors_of_its_submission() -> None:

@@ -6,15 +6,12 @@ from torch import Tensor
 
 from headcheck.grader.grading.tracing.graph import BadTrace, read_trace
 from headcheck.grader.grading.tracing.operations import OPERATIONS, Action
-from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import (
     ChannelModule,
-    ChannelSubject,
-    InProcessChannel,
 )
 from headcheck.grader.sandbox.operations import TracedStep, TraceReply
 from headcheck.grader.sandbox.worker import tracing
-from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from tests.grader.sandbox.runtimes import open_source
 
 SOURCE = """import torch
 from torch import nn
@@ -39,14 +36,7 @@ class Layer(nn.Module):
 
 
 def open_module(source: str = SOURCE, name: str = "Layer", **arguments: int) -> ChannelModule:
-    subject = ChannelSubject(InProcessChannel(WorkerRuntime()))
-    data = torch.frombuffer(bytearray(source.encode()), dtype=torch.uint8)
-    subject.ask(operations.READ, {"kind": "py"}, (("source", data),))
-    reply, _ = subject.ask(operations.LOAD, {"names": [name]})
-    while reply.importing is not None:
-        subject.ask(operations.IMPORT_NEXT, {})
-        reply, _ = subject.ask(operations.RESUME, {})
-    module = subject.construct(name, arguments, seed=1, dtype="float64")
+    module = open_source(source, name).construct(name, arguments, seed=1, dtype="float64")
     assert isinstance(module, ChannelModule)
     return module
 

@@ -3,13 +3,9 @@
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
-from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
+from tests.properties.planted import name_mistakes
 
 CONTRACT = BY_SLUG["padding_mask"].contract
 OWN = [each for each in OF_SOME_CONTRACTS if Capability.PADDING in each.needs]
@@ -28,24 +24,18 @@ COMMON = (
 )
 
 
-def name_mistakes(overrides: StepOverrides) -> list[str]:
-    restated = restate(CONTRACT)
-    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
-    return [found.mistake.name for found in diagnose(Harness(make_subject(namespace), restated))]
-
-
 @pytest.mark.parametrize("each", OWN, ids=lambda each: each.name)
 def test_each_is_named(each: Mistake) -> None:
-    assert [name_mistakes(way) for way in each.variants] == [[each.name]] * len(each.variants)
+    assert all(name_mistakes(CONTRACT, way) == [each] for way in each.variants)
 
 
 @pytest.mark.parametrize("name", COMMON)
 def test_mistakes_of_any_mask_are_named_too(name: str) -> None:
-    assert name_mistakes(BY_NAME[name].variants[0]) == [name]
+    assert name_mistakes(CONTRACT, BY_NAME[name].variants[0]) == [BY_NAME[name]]
 
 
 def test_a_right_answer_has_none() -> None:
-    assert name_mistakes({}) == []
+    assert name_mistakes(CONTRACT, {}) == []
 
 
 def test_a_mask_of_keys_cannot_be_transposed() -> None:
