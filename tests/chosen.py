@@ -3,8 +3,8 @@
 A test file is chosen if it lies in the folder of tests for the room that changed, or if it imports
 a module that changed, or one of the same package that builds on it. What is further away is tested
 by what lies between. Rooms without such a folder, such as the families of properties, are tested by
-the files of `tests/properties` and the banks. A change that cannot be traced to modules, such as one of
-`pyproject.toml`, chooses all.
+the files of `tests/properties` and the banks. A change that cannot be traced to modules, such as
+one of `pyproject.toml`, chooses all.
 """
 
 import ast

@@ -77,8 +77,8 @@ FORMATS: Mapping[str, ExportFormat] = {
     "moodle-worksheet": ExportFormat(
         "moodle:render_worksheet",
         "The offline grading worksheet, `--into` the one you downloaded, in any language. All its "
-        "columns stay. They are found by what is in them; if that fails, name the one for grades with "
-        "`--column`.",
+        "columns stay. They are found by what is in them; if that fails, `--column` names the one "
+        "for grades.",
         fills="sheet",
         absent=True,
     ),

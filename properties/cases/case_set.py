@@ -1,8 +1,8 @@
 """The case set of a contract: it covers sizes by design, and is the same for everybody.
 
 The cost grows with the number of cases, so there are few. A seeded search chooses them so that as
-many pairs of the values below as possible occur, and some sizes are equal. The set is sorted, so that the first
-failing case is already small.
+many pairs of the values below as possible occur, and some sizes are equal. The set is sorted, so
+that the first failing case is already small.
 """
 
 import itertools
