@@ -6,7 +6,7 @@ such tuples, asked in this order, too:
 
 1. A check of calls with a cache names the way that gives the outputs (`cached_calls`).
 2. After the checks, the submission answers further cases. Its answers show mistakes in the
-   equation, in numbers, in gradients and in dropout (`properties.mistakes.diagnosis`).
+   equation, in gradients and in dropout (`properties.mistakes.diagnosis`).
 3. The failures that do not follow from these mistakes are symptoms of structural mistakes, among
    them those of step 1 (`grader.grading.consequences`).
 """
