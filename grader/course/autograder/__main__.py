@@ -91,18 +91,9 @@ def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[Exer
 def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]) -> GradedFile:
     """Return a file as a store would: as in a store, the best of several results counts."""
     return GradedFile(
-        run=0,
         student=handed_in.student,
-        name="",
-        email="",
-        handle="",
         file=handed_in.display_path,
-        attempt=1,
-        late=False,
-        submitted=None,
-        content="",
         kind=handed_in.kind,
-        judged="",
         records=tuple(records),
     )
 

@@ -35,23 +35,23 @@ class FileContent:
         return self.digest, self.kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradedFile:
-    """A student's current file in a run, with its verdicts."""
+    """A student's current file in a run, with its verdicts. Outside a store the rest is unknown."""
 
-    run: int
     student: str
-    name: str
-    email: str
-    handle: str
     file: str
-    attempt: int
-    late: bool
-    submitted: str | None
-    content: str
     kind: str
-    judged: str
     records: tuple[SubmissionRecord, ...]
+    run: int = 0
+    name: str = ""
+    email: str = ""
+    handle: str = ""
+    attempt: int = 1
+    late: bool = False
+    submitted: str | None = None
+    content: str = ""
+    judged: str = ""
 
     @property
     def submitted_at(self) -> datetime | None:

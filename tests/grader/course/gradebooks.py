@@ -65,22 +65,14 @@ def make_standing(
 def make_graded_file(student: str, *records: SubmissionRecord, **more: Any) -> GradedFile:
     """A file that a student handed in, as the store gives it."""
     values: dict[str, Any] = {
+        **dict.fromkeys(("name", "handle", "content"), student),
         "run": 1,
-        "student": student,
-        "name": student,
-        "email": "",
-        "handle": student,
         "file": f"{student}/a.py",
-        "attempt": 1,
-        "late": False,
-        "submitted": None,
-        "content": student,
         "kind": "py",
-        "judged": "",
         "records": records,
         **more,
     }
-    return GradedFile(**values)
+    return GradedFile(student=student, **values)
 
 
 def make_odd_gradebook(record: MakeRecord) -> Gradebook:
