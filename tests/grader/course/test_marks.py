@@ -191,12 +191,6 @@ def test_a_rubric_begins_no_run_and_outlasts_the_next_one(store: Store, record: 
     assert [each.score for each in load_results(store, WEEK)] == [103.0]
 
 
-def test_a_manifest_keeps_its_rubrics() -> None:
-    weighted = {"rope": Rubric((EXTRA,), {"ada": {"extra": 0.5}})}
-    told = manifest.encode(replace(plan(), policy=Policy(rubrics=weighted)))
-    assert manifest.decode(told).policy.rubrics == weighted
-
-
 def test_a_run_has_one_secret(store: Store) -> None:
     first = store.get_secret(WEEK)
     assert len(first) == 64 and store.get_secret(WEEK) == first != store.get_secret("week 2")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from headcheck.exercises import BY_SLUG
 from headcheck.grader.course import dashboard
 from headcheck.grader.course.export import Gradebook, export
 from headcheck.grader.course.intake.roster import (
@@ -26,9 +25,7 @@ from headcheck.grader.course.results import (
     compute_results,
     format_changes,
 )
-from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.records import GradedFile, Override
-from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.course_file import CourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline, Extension
 from headcheck.grader.report.groups import AloneRule
@@ -319,20 +316,6 @@ def test_weights_are_of_students_by_any_id_and_of_nobody_are_told(
     assert scores == {"s17": 100.0, "S17": 104.0}
     said = dict(describe_policy(policy, files, [found], Roster()))
     assert said["in [weights], and without a result there"] == ("yy",)
-
-
-# ------------------------------------------------------------------------ the manifest
-
-
-def test_a_policy_changes_no_key_and_old_manifests_have_none() -> None:
-    base = manifest.build_manifest(Settings(exercise=BY_SLUG[EXERCISE]))
-    deadline = replace(DEADLINE, cut_off_at=DUE + DAY, extensions=(Extension("s1", due=DUE),))
-    told = replace(base, policy=make_policy_of(("blue", "s1 s2"), deadline=deadline))
-    assert (told.key, told.verdict_key) == (base.key, base.verdict_key)
-    assert manifest.decode(manifest.encode(told)) == told
-    old = json.loads(manifest.encode(told))
-    del old["policy"]
-    assert manifest.decode(json.dumps(old)) == base
 
 
 def test_an_empty_course_file_has_an_empty_policy() -> None:

@@ -1,5 +1,6 @@
 """The store: what is finished stays, once, and is what was put in. On both databases."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from headcheck.exercises import BY_SLUG
+from headcheck.grader.course.intake.roster import Student
+from headcheck.grader.course.policy import Group, Policy
 from headcheck.grader.course.result_lookup import find_result, load_results
 from headcheck.grader.course.results import compare_results, compute_results
 from headcheck.grader.course.store import manifest
@@ -25,9 +28,14 @@ from headcheck.grader.course.store.records import (
 )
 from headcheck.grader.course.store.store import Store, open_store
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.deadlines import Amount, Deadline, Extension
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel
 from headcheck.grader.report.records import ErrorRecord
+from headcheck.grader.report.rubric import Criterion, Rubric
 from headcheck.grader.seed import make_seed
 from tests.grader.course.gradebooks import (
+    DAY,
+    DUE,
     WEEK,
     HandIn,
     MakeRecord,
@@ -261,6 +269,26 @@ def test_manifest_round_trips_its_settings() -> None:
         _ = replace(told, exercise="gone").settings
     with pytest.raises(ManifestError, match="cannot be read"):
         manifest.decode("{}")
+
+
+POLICY = Policy(
+    Deadline(DUE, rate=Amount(percent=10), cut_off_at=DUE + DAY, extensions=(Extension("s1"),)),
+    (Group("blue", (Student("s1"), Student("s2"))),),
+    rubrics={"rope": Rubric((Criterion("extra", 2.0, bonus=True),), {"ada": {"extra": 0.5}})},
+)
+EXAM = Feedback(FeedbackLevel.NAME, {"it_runs": FeedbackLevel.CASE}, frozenset({"it_is_right"}))
+
+
+@pytest.mark.parametrize(("field", "value"), [("policy", POLICY), ("feedback", EXAM)])
+def test_what_no_verdict_depends_on_is_kept_and_old_manifests_lack_it(
+    field: str, value: object
+) -> None:
+    told = replace(plan(), **{field: value})  # type: ignore[arg-type]
+    assert (told.key, told.verdict_key) == (plan().key, plan().verdict_key)
+    assert manifest.decode(manifest.encode(told)) == told
+    old = json.loads(manifest.encode(told))
+    del old[field]
+    assert manifest.decode(json.dumps(old)) == plan()
 
 
 def test_missing_content_is_equal_for_equal_reasons() -> None:

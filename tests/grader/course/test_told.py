@@ -13,7 +13,6 @@ from headcheck.grader.course.export import Gradebook, export
 from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
 from headcheck.grader.course.result_lookup import load_released_results
 from headcheck.grader.course.results import compute_results
-from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
@@ -76,19 +75,6 @@ def test_latest_feedback_level_counts_and_survives_regrading(store_url: str, fol
         regrading.adopt(store, WEEK, regraded)
         assert store.load_newest_run(WEEK).manifest.feedback == Feedback(FeedbackLevel.MESSAGE)
         assert len(store.list_runs()) == 2
-
-
-def test_feedback_level_changes_no_verdict() -> None:
-    told = manifest.build_manifest(SETTINGS, "latest", EXAM)
-    assert manifest.build_manifest(SETTINGS).key == told.key
-
-
-def test_manifest_without_feedback_shows_everything() -> None:
-    text = json.loads(manifest.encode(manifest.build_manifest(SETTINGS)))
-    del text["feedback"]
-    assert manifest.decode(json.dumps(text)).feedback == FULL_FEEDBACK
-    told = manifest.build_manifest(SETTINGS, "latest", EXAM)
-    assert manifest.decode(manifest.encode(told)) == told
 
 
 @pytest.mark.usefixtures("fake_grader")
