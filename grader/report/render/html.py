@@ -61,14 +61,6 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The links of a page to others than the index."""
-
-    previous: Neighbour | None = None
-    next: Neighbour | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class MarkView:
     """What people marked by one criterion, as text."""
 
@@ -124,7 +116,7 @@ def render_pages(
     names = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
     order = _sort_indices(labels)
     line = [None, *(Neighbour(sanitise_line(labels[i]), names[i]) for i in order), None]
-    beside = {i: Neighbours(line[at], line[at + 2]) for at, i in enumerate(order)}
+    beside = {i: (line[at], line[at + 2]) for at, i in enumerate(order)}
     return {
         name: render_page(record, report, beside[i], occasion, decisions[i])
         for i, (name, record) in enumerate(zip(names, report.submissions, strict=True))
@@ -134,17 +126,18 @@ def render_pages(
 def render_page(
     submission: SubmissionRecord,
     report: Report,
-    neighbours: Neighbours | None = None,
+    beside: tuple[Neighbour | None, Neighbour | None] = (None, None),
     occasion: Occasion = NO_OCCASION,
     decisions: DecisionsView | None = None,
 ) -> str:
-    """Render the page of one submission of a report."""
+    """Render the page of one submission of a report, between the pages beside it."""
     shown = make_view(submission)
     return _render_template(
         "page.html.j2",
         report,
         shown=shown if decisions is None else replace(shown, score=decisions.score),
-        beside=neighbours or Neighbours(),
+        previous=beside[0],
+        next=beside[1],
         heading=make_heading([submission.exercise], occasion),
         decisions=decisions,
     )
