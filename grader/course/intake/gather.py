@@ -129,7 +129,7 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     layout = detect_layout(path, options.assignment) if auto else options.layout
     items = prepend_folder(list(unpacker.list_items(path)), path, layout)
     listed = list(LAYOUTS[layout].parse(items, options.assignment))
-    people = identify_students((each.owner for each in listed), options.roster)
+    students, conflicts = identify_students((each.owner for each in listed), options.roster)
     attributed = list(_open_archives(listed, unpacker))
     beside = _group_by_author(attributed)
     known = {each.item.path for each in listed}
@@ -140,7 +140,7 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     ]
     return Intake(
         tuple(
-            _make_submitted_file(each, people.students[each.owner], order, beside)
+            _make_submitted_file(each, students[each.owner], order, beside)
             for each in attributed
             if is_submission(each.item)
         ),
@@ -148,7 +148,7 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
         not_on_roster=(),
         unattributed=tuple(escape_path(Path(each)) for each in unknown),
         conflicts=(
-            *people.conflicts,
+            *conflicts,
             *_find_misattributions(attributed, options),
             *_find_ignored_timestamps(layout, attributed),
         ),

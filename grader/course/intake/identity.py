@@ -6,22 +6,19 @@ submission is graded under a separate id, and the instructor is warned.
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headcheck.grader.course.intake.layouts import SubmitterIdentity
 from headcheck.grader.course.intake.roster import Roster, Student
 
 
-@dataclass(frozen=True, slots=True)
-class IdentifiedStudents:
-    """The students of one download by identity, and the contradictions found."""
+def identify_students(
+    identities: Iterable[SubmitterIdentity], known: Roster
+) -> tuple[Mapping[SubmitterIdentity, Student], list[str]]:
+    """Return the student of each identity of a download, and the contradictions found.
 
-    students: Mapping[SubmitterIdentity, Student]
-    conflicts: tuple[str, ...]
-
-
-def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) -> IdentifiedStudents:
-    """Return the student of each identity; a conflicting identity becomes a separate student."""
+    A conflicting identity becomes a separate student.
+    """
     listed = list(dict.fromkeys(identities))
     # A handle is looked up as an id; if that fails, as in plain folders, as a name.
     matches = {
@@ -44,7 +41,7 @@ def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) ->
             students[each] = student
         else:
             students[each] = matches[each][0]
-    return IdentifiedStudents(students, tuple(conflicts))
+    return students, conflicts
 
 
 def _explain_conflict(
