@@ -24,6 +24,7 @@ from headcheck.grader.course.export import FORMATS, Gradebook, export
 from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
 from headcheck.grader.course.result_lookup import load_results
 from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.claims import open_claims
 from headcheck.grader.course.store.store import Store, open_store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord
@@ -82,7 +83,7 @@ def store_all(
     begun = store.begin("course", manifest.build_manifest(settings))
     with gather_submissions([str(archive)], IntakeOptions()) as intake:
         batches = grading.group_by_content(intake.submitted_files, settings)
-        with store.open_claims(begun.manifest.key) as claims:
+        with open_claims(store.engine, begun.manifest.key) as claims:
             by_key = {each.content.key: each for each in batches}
             claims.announce(by_key)
             for batch in map(by_key.__getitem__, iter(claims.take, None)):

@@ -153,22 +153,6 @@ def grade_with_progress(
             click.echo(sanitise_line(text), err=True)
 
 
-def tell_waiting(count: int) -> None:
-    """Say on standard error that other commands are grading what is left."""
-    click.echo(f"waiting for {count} that other commands are grading", err=True)
-
-
-def tell_damaged(count: int) -> None:
-    """Say on standard error that stored verdicts cannot be read."""
-    click.echo(f"headcheck: damaged verdicts in the store, graded again: {count}", err=True)
-
-
-def tell_damaged_settings(name: str) -> None:
-    """Say on standard error that nothing of a run's earlier settings applies any more."""
-    text = "the earlier settings are damaged; the seed, the deadlines and the groups are new"
-    click.echo(f"{name}: {text}, as this command says", err=True)
-
-
 def watch_file(
     path: str,
     settings: Settings,

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import click
+
 from headcheck.exercises import BY_SLUG
 from headcheck.grader import run
 from headcheck.grader.course.intake.gather import Intake, SubmittedFile
 from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.store import bundle, manifest
-from headcheck.grader.course.store.claims import Claims
+from headcheck.grader.course.store.claims import Claims, open_claims
 from headcheck.grader.course.store.manifest import Manifest
 from headcheck.grader.course.store.records import FileContent, GradedFile, Run, make_missing_content
 from headcheck.grader.course.store.store import Store
@@ -79,7 +81,8 @@ def grade(
     confined nor trusted.
     """
     if name in store.list_damaged_runs():
-        run.tell_damaged_settings(name)
+        text = "the earlier settings are damaged; the seed, the deadlines and the groups are new"
+        click.echo(f"{name}: {text}, as this command says", err=True)
     kept = policy or store.find_policy(name)
     planned = manifest.build_manifest(settings, attempts, feedback or FULL_FEEDBACK, kept)
     begin = store.resume if settings.seed.kind is SeedKind.SECRET else store.begin
@@ -88,7 +91,8 @@ def grade(
     begun = store.keep_rules(begun, feedback or begun.manifest.feedback, kept)
     key = begun.manifest.key
     if damaged := store.reopen_damaged(key):
-        run.tell_damaged(damaged)
+        text = f"damaged verdicts in the store, graded again: {damaged}"
+        click.echo(f"headcheck: {text}", err=True)
     groups = group_by_content(intake.submitted_files, settings)
     sandbox_then = score_judged(store, begun.manifest, groups)
     if begun.manifest.sandbox is None and sandbox_then is not None:
@@ -99,7 +103,7 @@ def grade(
         begun, [(file, known[g.content.key]) for g in graded for file in g.submitted_files]
     )
     todo = [each for each in groups if each.content.key not in known]
-    with store.open_claims(key) as claims:
+    with open_claims(store.engine, key) as claims:
         for group, records, sandbox in share_groups(claims, todo, settings, trusted, ahead):
             if sandbox is not None and sandbox != begun.manifest.sandbox:
                 begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
@@ -210,7 +214,8 @@ def share_groups(
             ahead = None
         elif claims.waiting:
             if not told:
-                run.tell_waiting(len(claims.waiting))
+                text = f"waiting for {len(claims.waiting)} that other commands are grading"
+                click.echo(text, err=True)
             told = True
             time.sleep(POLL_S)
 

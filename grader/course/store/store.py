@@ -8,7 +8,7 @@ with the rest.
 import difflib
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from typing import Any, TypeVar
@@ -18,7 +18,6 @@ from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, 
 from headcheck.grader.course.intake.gather import SubmittedFile
 from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.store import database
-from headcheck.grader.course.store.claims import Claims, open_claims
 from headcheck.grader.course.store.database import LOCK_ID, StoreError, begin_write
 from headcheck.grader.course.store.manifest import Manifest, ManifestError, decode, encode
 from headcheck.grader.course.store.records import (
@@ -136,10 +135,6 @@ class Store:
         ids = set(self.load_judgement_ids(key).values())
         with begin_write(self.engine) as connection:
             return reopen_damaged(connection, ids)
-
-    def open_claims(self, key: str) -> AbstractContextManager[Claims]:
-        """Return claims to files that other commands may grade at the same time."""
-        return open_claims(self.engine, key)
 
     def save_judgement(
         self,

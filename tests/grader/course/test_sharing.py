@@ -256,7 +256,7 @@ def test_a_content_that_was_judged_before_it_was_announced_is_not_taken(
     with open_store(store_url) as store:
         key = store.list_runs()[0].manifest.key
         judged = list(store.load_judgement_ids(key))
-        with store.open_claims(key) as claims:
+        with open_claims(store.engine, key) as claims:
             claims.announce([*judged, ("other", "py")])
             assert (claims.take(), claims.take()) == (("other", "py"), None)
             assert claims.waiting == {}
