@@ -90,8 +90,7 @@ def author(
         recognised = recognising.recognise(session, submission, settings)
         folder = folder or name_folder(recognised.signature.name)
         check_folder(folder)
-        _check_weights(recognised, submission)
-        _check_sharing(recognised, submission)
+        _check_contract(recognised, submission)
         questions = list_questions(recognised.contract)
         said = ask(recognised, questions)
         contract = decide(recognised.contract, said)
@@ -112,23 +111,19 @@ def author(
     return Authored(folder, recognised, decided, waived, tuple(judged), variants, audit, left)
 
 
-def _check_weights(recognised: Recognised, submission: Submission) -> None:
+def _check_contract(recognised: Recognised, submission: Submission) -> None:
+    """Raise CannotAuthor if no exercise can be made of what a class computes."""
+    file, name = submission.display_path, recognised.signature.name
     if not recognised.contract.mappings:
-        name = recognised.signature.name
         raise CannotAuthor(
-            f"{submission.display_path}: `{name}` has no weights, and an exercise on a "
-            "class needs some; name a class with projections by --class"
+            f"{file}: `{name}` has no weights, and an exercise on a class needs some; name a class "
+            "with projections by --class"
         )
-
-
-def _check_sharing(recognised: Recognised, submission: Submission) -> None:
-    """Raise CannotAuthor if heads share keys and values, and no argument sets their number."""
     if "group" in (recognised.contract.sizes or {}):
-        name = recognised.signature.name
         raise CannotAuthor(
-            f"{submission.display_path}: all heads of `{name}` share one key and one "
-            "value. An exercise needs an argument for this: add one, such as "
-            "`num_kv_heads=1`, that sets the number of key and value heads"
+            f"{file}: all heads of `{name}` share one key and one value. An exercise needs an "
+            "argument for this: add one, such as `num_kv_heads=1`, that sets the number of key and "
+            "value heads"
         )
 
 

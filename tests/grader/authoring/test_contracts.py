@@ -10,7 +10,7 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.contract_file import read_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.grader.authoring import drafts
-from headcheck.grader.authoring.author import _check_sharing
+from headcheck.grader.authoring.author import _check_contract
 from headcheck.grader.authoring.decisions import CannotAuthor, decide
 from headcheck.grader.authoring.recognising import Recognised
 from headcheck.grader.grading.open_mode.targets import make_open_target
@@ -83,7 +83,7 @@ def test_one_key_for_all_heads_without_an_argument_is_refused_with_what_to_do() 
     found = recognise(shared.replace("* kv_heads", "* 1"), "Own")
     assert found.contract.has(C.GROUPED)
     with pytest.raises(CannotAuthor, match="add one, such as `num_kv_heads=1`"):
-        _check_sharing(found, Submission(Path("own.py"), "own.py"))
+        _check_contract(found, Submission(Path("own.py"), "own.py"))
 
 
 def test_rules_of_sizes_are_kept() -> None:
