@@ -1,6 +1,7 @@
 """The command `headcheck mark`: marks by hand, one at a time or from a sheet."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ from headcheck.grader.ui.course_options import (
 from headcheck.properties.counting import count
 
 if TYPE_CHECKING:
-    from headcheck.grader.course.export.mark_sheet import MarkEntry
     from headcheck.grader.course.marks import MarkedCriterion
     from headcheck.grader.course.results import ExerciseResult
+    from headcheck.grader.course.store.records import Mark
     from headcheck.grader.course.store.store import Store
 
 
@@ -77,16 +78,17 @@ def mark(
 
 def _make_entry(
     result: "ExerciseResult", criterion: str, points: str | None, comment: str | None
-) -> "MarkEntry":
+) -> "Mark":
     """Return the mark that the command gives. Raises MarkError."""
-    from headcheck.grader.course.export.mark_sheet import MarkEntry, clean_comment, read_points
+    from headcheck.grader.course.export.mark_sheet import clean_comment, read_points
+    from headcheck.grader.course.store.records import Mark
 
     present = _find_criterion(result, criterion)
     if points is None:
-        return MarkEntry(result.student, result.exercise, criterion, None)
+        return Mark(result.student, result.exercise, criterion, None)
     given = read_points(points, present.criterion.points, criterion)
     text = present.comment if comment is None else clean_comment(comment)
-    return MarkEntry(result.student, result.exercise, criterion, given, text)
+    return Mark(result.student, result.exercise, criterion, given, text)
 
 
 def _find_criterion(result: "ExerciseResult", name: str) -> "MarkedCriterion":
@@ -115,11 +117,8 @@ def _mark_from_sheet(store: "Store", run: str, path: Path) -> None:
     click.echo(f"{run}: changed {count(len(entries), 'mark')} of {people}")
 
 
-def _save(store: "Store", run: str, entries: "Sequence[MarkEntry]") -> None:
-    from headcheck.grader.course.store.records import Mark
-
-    author = get_author()
-    store.add_decisions([Mark(run, *e.key, e.points, e.comment, author) for e in entries])
+def _save(store: "Store", run: str, entries: "Sequence[Mark]") -> None:
+    store.add_decisions([replace(each, run=run, author=get_author()) for each in entries])
 
 
 def _show_marks(result: "ExerciseResult") -> None:

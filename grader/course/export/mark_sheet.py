@@ -8,7 +8,6 @@ so.
 import hashlib
 import hmac
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from headcheck.grader.course import CourseError
 from headcheck.grader.course.export.gradebook import (
@@ -24,6 +23,7 @@ from headcheck.grader.course.export.gradebook import (
 from headcheck.grader.course.export.sheet import Sheet
 from headcheck.grader.course.marks import MarkedCriterion, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.course.store.records import Mark
 from headcheck.grader.grouped import group_by
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import round_sum
@@ -42,22 +42,6 @@ DIGITS = 15
 
 class MarkError(CourseError):
     """A mark that cannot be taken; the message says which one and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class MarkEntry:
-    """A mark that somebody gives; without points it clears an earlier one."""
-
-    student: str
-    exercise: str
-    criterion: str
-    points: float | None
-    comment: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What it marks."""
-        return self.student, self.exercise, self.criterion
 
 
 def render(book: Gradebook) -> ExportedFiles:
@@ -103,7 +87,7 @@ def _list_cells(result: ExerciseResult, names: Sequence[str]) -> Iterator[str]:
 
 def read_marks(
     sheet: Sheet, results: Sequence[ExerciseResult], students: Mapping[str, str]
-) -> list[MarkEntry]:
+) -> list[Mark]:
     """Return what a filled-in sheet changes. `students` are ids by their cells.
 
     Raises MarkError, with the row, at the first cell that cannot be taken.
@@ -112,7 +96,7 @@ def read_marks(
     names = _list_names(results)
     alike = _find_alike(each.student for each in results)
     _refuse_headers(sheet.header, names)
-    entries: dict[tuple[str, str, str], MarkEntry] = {}
+    entries: dict[tuple[str, str, str], Mark] = {}
     for number, row in enumerate(sheet.rows, start=2):
         cells = dict(zip(sheet.header, row, strict=True))
         try:
@@ -160,7 +144,7 @@ def _read_row(
     results: Mapping[tuple[str, str], ExerciseResult],
     students: Mapping[str, str],
     names: Sequence[str],
-) -> Iterator[MarkEntry]:
+) -> Iterator[Mark]:
     result = _find_result(cells, results, students)
     found = {each.criterion.name: each for each in result.criteria}
     for name in names:
@@ -193,7 +177,7 @@ def _find_result(
 
 def _read_cells(
     result: ExerciseResult, present: MarkedCriterion, points: str, comment: str
-) -> MarkEntry | None:
+) -> Mark | None:
     """Return what two cells change; None if they hold what the sheet was written with."""
     name, most = present.criterion.name, present.criterion.points
     given = read_points(points, most, name) if points else present.points
@@ -203,7 +187,7 @@ def _read_cells(
     if same and given == present.points:
         return None
     text = present.comment if same else clean_comment(_unescape(comment))
-    return MarkEntry(result.student, result.exercise, name, given, text)
+    return Mark(result.student, result.exercise, name, given, text)
 
 
 def read_points(text: str, most: float, what: str) -> float:

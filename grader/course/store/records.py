@@ -95,14 +95,15 @@ class Comment:
 class Mark:
     """A person's mark for a criterion of the rubric; without points it clears an earlier one."""
 
-    run: str
     student: str
     exercise: str
     criterion: str
     points: float | None
-    comment: str
-    author: str
+    comment: str = ""
+    run: str = ""
+    author: str = ""
     created: str = ""
+    """these three are empty until the mark is stored"""
 
     @property
     def key(self) -> tuple[str, str, str]:

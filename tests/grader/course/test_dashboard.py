@@ -188,7 +188,7 @@ def mark_by_hand(book: Gradebook) -> Gradebook:
     """The same, where ada has a mark with a hostile comment, and bob is excused."""
     style = Criterion("style", 4.0, "Names <b>say</b> what things are.")
     when = "2026-02-03T10:30"
-    mark = Mark("week 1", "ada", "causal_weights", "style", 3.0, EVIL, "prof. x", when)
+    mark = Mark("ada", "causal_weights", "style", 3.0, EVIL, "week 1", "prof. x", when)
     ada, bob, cyd, *others = book.results
     marked = (
         replace(ada, criteria=(MarkedCriterion(style, 1.0, mark),), marked=3.0, score=103.0),

@@ -76,7 +76,7 @@ def mark_by_hand(book: Gradebook, weight: float = 1.0, bonus: float | None = Non
 
     def marked(each: ExerciseResult) -> ExerciseResult:
         points = (None if each.student == "s2" else 3.0, bonus)
-        marks = [Mark("", "", "", "", p, "=cmd <b>\x1b[1m", "prof") for p in points]
+        marks = [Mark("", "", "", p, "=cmd <b>\x1b[1m", author="prof") for p in points]
         style = MarkedCriterion(STYLE, weight, marks[0])
         criteria = (style, MarkedCriterion(EXTRA, 1.0, marks[1]))
         earned, full = add_marks(each.judged, each.max_score, criteria)

@@ -45,7 +45,7 @@ WEEK = "week 1"
 def make_mark(
     student: str = "ada", criterion: str = "style", points: float | None = 3.0, comment: str = ""
 ) -> Mark:
-    return Mark(WEEK, student, "causal_weights", criterion, points, comment, "prof")
+    return Mark(student, "causal_weights", criterion, points, comment, WEEK, "prof")
 
 
 def given_marks(

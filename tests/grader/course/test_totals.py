@@ -136,7 +136,7 @@ def test_a_check_at_home_shows_the_total(headcheck: Command) -> None:
 LOSES = Deadline(DUE, rate=Amount(points=20.0))
 RUBRICS = {"causal_weights": Rubric((Criterion("report", 20.0), Criterion("extra", 5.0, "", True)))}
 MARKS = [
-    Mark("w", "ada", "causal_weights", criterion, points, "", "prof")
+    Mark("ada", "causal_weights", criterion, points, "", "w", "prof")
     for criterion, points in (("report", 15.0), ("extra", 5.0))
 ]
 
