@@ -318,20 +318,11 @@ class PropertyItem(pytest.Item):
             self.user_properties.extend((NOTE_KEY, note.message) for note in self.suite.notes)
 
     def _check(self) -> "VariantOutcome":
-        if self.source == "bank":
-            return self.suite.get_outcome(self.variant)
-        from headcheck.grader.ui.pytest_plugin.search import finish_search
-        from headcheck.grader.ui.pytest_plugin.suite import VariantOutcome
-
-        if self.source == "both":
-            known: VariantOutcome | None = self.suite.get_outcome(self.variant)
-        else:
-            known = self.suite.explain_skipping(self.variant)
-        if known is None or known == VariantOutcome():
-            known = self.suite.explain_unsupported(self.variant)
-        if known is not None:
-            return known
-        return finish_search(self.suite, self.obj)
+        if self.source != "search":
+            outcome = self.suite.get_outcome(self.variant)
+            if self.source == "bank" or outcome.failure or outcome.skipped:
+                return outcome
+        return self.suite.search(self.variant, self.obj)
 
     def reportinfo(self) -> tuple[str, int, str]:
         # No source location: reports name the property alone.

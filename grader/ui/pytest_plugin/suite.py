@@ -147,12 +147,17 @@ class PropertySuite:
             self._outcomes[variant] = skipped or self._check_on_bank(variant)
         return self._outcomes[variant]
 
-    def search(self, variant: PropertyVariant) -> VariantOutcome:
-        """Check a variant on cases that Hypothesis draws, under the profile that is loaded."""
+    def search(
+        self, variant: PropertyVariant, made: Callable[[], None] | None = None
+    ) -> VariantOutcome:
+        """Check a variant on cases that Hypothesis draws, under the profile that is loaded.
+
+        `made` is the search, if it was made before.
+        """
         from headcheck.grader.ui.pytest_plugin.search import finish_search, make_search
 
         skipped = self.explain_skipping(variant) or self.explain_unsupported(variant)
-        return skipped or finish_search(self, make_search(self, variant))
+        return skipped or finish_search(self, made or make_search(self, variant))
 
     def explain_skipping(self, variant: PropertyVariant) -> VariantOutcome | None:
         """Return why a variant is not tried on any case, if that is known beforehand."""
