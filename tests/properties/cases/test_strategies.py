@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample
 
 from headcheck.grader.sandbox.worker import calling
-from headcheck.properties.cases.case_inputs import CaseInputs, apply_memory_layout
 from headcheck.properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
 from headcheck.properties.cases.case_text import format_case
 from headcheck.properties.cases.case_transforms import at_least
 from headcheck.properties.cases.small_cases import enumerate_smaller, list_starting_cases
 from headcheck.properties.cases.strategies import (
     USUAL_SIZES,
+    CaseInputs,
+    apply_memory_layout,
     attention_inputs,
     cases,
     smaller_cases,

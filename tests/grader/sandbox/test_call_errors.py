@@ -2,10 +2,10 @@
 
 import pytest
 
-from headcheck.grader.reading.call_errors import explain_call_error
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.outline import list_definitions
 from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.sandbox.worker.errors import explain_call_error
 
 TEXT = """
 from torch import nn
