@@ -1,4 +1,4 @@
-"""Claims about cases alone with faults in some, and mistakes planted in the equation."""
+"""Claims about cases alone, and faults planted in some of them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,10 +7,6 @@ from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.mistakes.catalogue import Mistake
-from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 from headcheck.properties.property import CheckFunction, Property, PropertyGroup
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import (
@@ -53,10 +49,3 @@ def wrong_where(fault: Fault, kind: ViolationKind = ViolationKind.VALUE) -> Chec
             raise Violation(kind, "right", f"wrong for {context.case.tokens} tokens")
 
     return judge
-
-
-def name_mistakes(contract: Contract, way: StepOverrides) -> list[Mistake]:
-    """Return the mistakes that are named if the equation is computed in this way."""
-    restated = restate(contract)
-    namespace = make_namespace(restated, Computation((CORRECT.override(way),)))
-    return [found.mistake for found in diagnose(Harness(make_subject(namespace), restated))]

@@ -25,7 +25,7 @@ from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, causal_lower_right_mask, causal_mask
-from tests.properties.planted import name_mistakes
+from tests.properties.mistakes.naming import find_names
 from tests.submissions import accuse, assert_asked_with
 
 CONTRACT = BY_SLUG["causal_alignment"].contract
@@ -127,7 +127,7 @@ def test_gradients_of_more_keys_are_those_of_autograd() -> None:
 @pytest.mark.parametrize("each", ALIGNMENT, ids=lambda each: each.name)
 def test_each_mistake_is_named_and_shown(each: Mistake) -> None:
     (way,) = each.variants
-    assert name_mistakes(CONTRACT, way) == [each]
+    assert find_names(way, CONTRACT) == [each.name]
     shown = work_example(CONTRACT, each)
     assert shown is not None
     assert shown.sizes == "2 tokens, 3 keys, queries of width 4"

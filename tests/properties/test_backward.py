@@ -39,7 +39,7 @@ from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Violation
 from headcheck.reference import causal_lower_right_mask
-from tests.properties.planted import name_mistakes
+from tests.properties.mistakes.naming import find_names
 from tests.submissions import assert_asked_with, execute, find_broken
 
 EXERCISE = BY_SLUG["flash_attention"]
@@ -146,7 +146,7 @@ NAMED = [*BACKWARD, *OPTION]
 
 @pytest.mark.sampled("each", NAMED, NAMED[::5], ids=lambda each: each.name)
 def test_each_mistake_is_named(each: Mistake) -> None:
-    assert all(name_mistakes(CONTRACT, way) == [each] for way in each.variants)
+    assert all(find_names(way, CONTRACT) == [each.name] for way in each.variants)
 
 
 def test_the_right_backward_by_hand_is_not_named() -> None:

@@ -26,7 +26,7 @@ from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from tests.properties.planted import name_mistakes
+from tests.properties.mistakes.naming import find_names
 from tests.submissions import assert_asked_with, execute, find_broken
 
 EXERCISE = BY_SLUG["online_softmax"]
@@ -121,7 +121,7 @@ def test_the_log_sum_exp_of_right_answers_is_far_within_its_bound(
 
 @pytest.mark.sampled("each", BLOCKS, BLOCKS[::3], ids=lambda each: each.name)
 def test_each_mistake_is_named_and_shown(each: Mistake) -> None:
-    assert all(name_mistakes(CONTRACT, way) == [each] for way in each.variants)
+    assert all(find_names(way, CONTRACT) == [each.name] for way in each.variants)
     assert work_example(CONTRACT, each) is not None or len(each.variants) > 1
 
 

@@ -8,9 +8,13 @@ from headcheck.properties.mistakes.faulty_attention import Computation, make_nam
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 
 
-def find_names(overrides: StepOverrides, contract: Contract) -> list[str]:
-    """Return the names of the mistakes that are found where these steps replace the right ones."""
+def make_harness(overrides: StepOverrides, contract: Contract) -> Harness:
+    """Return the harness of an attention in which these steps replace the right ones."""
     restated = restate(contract)
     namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
-    harness = Harness(make_subject(namespace), restated)
-    return [found.mistake.name for found in diagnose(harness)]
+    return Harness(make_subject(namespace), restated)
+
+
+def find_names(overrides: StepOverrides, contract: Contract) -> list[str]:
+    """Return the names of the mistakes that are found where these steps replace the right ones."""
+    return [found.mistake.name for found in diagnose(make_harness(overrides, contract))]

@@ -5,7 +5,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
-from tests.properties.planted import name_mistakes
+from tests.properties.mistakes.naming import find_names
 
 CONTRACT = BY_SLUG["padding_mask"].contract
 OWN = [each for each in OF_SOME_CONTRACTS if Capability.PADDING in each.needs]
@@ -26,16 +26,16 @@ COMMON = (
 
 @pytest.mark.parametrize("each", OWN, ids=lambda each: each.name)
 def test_each_is_named(each: Mistake) -> None:
-    assert all(name_mistakes(CONTRACT, way) == [each] for way in each.variants)
+    assert all(find_names(way, CONTRACT) == [each.name] for way in each.variants)
 
 
 @pytest.mark.parametrize("name", COMMON)
 def test_mistakes_of_any_mask_are_named_too(name: str) -> None:
-    assert name_mistakes(CONTRACT, BY_NAME[name].variants[0]) == [BY_NAME[name]]
+    assert find_names(BY_NAME[name].variants[0], CONTRACT) == [name]
 
 
 def test_a_right_answer_has_none() -> None:
-    assert name_mistakes(CONTRACT, {}) == []
+    assert find_names({}, CONTRACT) == []
 
 
 def test_a_mask_of_keys_cannot_be_transposed() -> None:

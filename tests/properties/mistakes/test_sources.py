@@ -6,18 +6,15 @@ import pytest
 import torch
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.cases.case_tensors import make_other_tokens, make_parameters, make_tokens
 from headcheck.properties.contracts.contract import Capability, Contract
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
-from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.properties.mistakes.faulty_attention import restate
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.terms.case import Case
+from tests.properties.mistakes.naming import find_names, make_harness
 
 CONTRACT = BY_SLUG["cross_attention"].contract
 THREE = ("query", "key", "value")
@@ -28,29 +25,19 @@ LENGTHS_DIFFER = "keys_cut_to_number_of_queries"
 """its effect is no other matrix of the same shape"""
 
 
-def make_harness(overrides: StepOverrides, contract: Contract = CONTRACT) -> Harness:
-    restated = restate(contract)
-    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
-    return Harness(make_subject(namespace), restated)
-
-
-def name_mistakes(harness: Harness) -> list[str]:
-    return [found.mistake.name for found in diagnose(harness)]
-
-
 @pytest.mark.parametrize("each", SOURCES, ids=lambda each: each.name)
 def test_each_is_named(each: Mistake) -> None:
-    assert [name_mistakes(make_harness(way)) for way in each.variants] == [[each.name]]
+    assert [find_names(way, CONTRACT) for way in each.variants] == [[each.name]]
 
 
 @pytest.mark.parametrize("contract", [CONTRACT, APART], ids=["two inputs", "three inputs"])
 def test_right_attention_is_not_named(contract: Contract) -> None:
-    assert name_mistakes(make_harness({}, contract)) == []
+    assert find_names({}, contract) == []
 
 
 def test_without_other_tokens_none_is_tried() -> None:
     alone = replace(CONTRACT, capabilities=CONTRACT.capabilities - {Capability.CROSS})
-    assert name_mistakes(make_harness(SOURCES[0].variants[0], alone)) == []
+    assert find_names(SOURCES[0].variants[0], alone) == []
 
 
 @pytest.mark.parametrize("contract", [CONTRACT, APART], ids=["two inputs", "three inputs"])

@@ -4,15 +4,13 @@ import pytest
 import torch
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.contracts.contract import Capability, Contract
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
-from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.terms.case import Case
+from tests.properties.mistakes.naming import find_names
 
 PLAIN = BY_SLUG["multi_head_attention"].contract
 SLUGS = {Capability.WINDOW: "sliding_window", Capability.GROUPED: "grouped_query"}
@@ -35,41 +33,30 @@ COMMON = (
 )
 
 
-def make_harness(overrides: StepOverrides, contract: Contract) -> Harness:
-    restated = restate(contract)
-    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
-    return Harness(make_subject(namespace), restated)
-
-
-def name_mistakes(overrides: StepOverrides, contract: Contract) -> list[str]:
-    return [found.mistake.name for found in diagnose(make_harness(overrides, contract))]
-
-
 def contract_of(each: Mistake) -> Contract:
     return next(contract for needed, contract in CONTRACTS.items() if needed in each.needs)
 
 
 @pytest.mark.parametrize("each", OWN, ids=lambda each: each.name)
 def test_each_is_named(each: Mistake) -> None:
-    named = [name_mistakes(way, contract_of(each)) for way in each.variants]
-    assert named == [[each.name]] * len(each.variants)
+    assert all(find_names(way, contract_of(each)) == [each.name] for way in each.variants)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS.values(), ids=lambda contract: contract.name)
 def test_right_attention_is_not_named(contract: Contract) -> None:
-    assert name_mistakes({}, contract) == []
+    assert find_names({}, contract) == []
 
 
 @pytest.mark.parametrize("name", COMMON)
 @pytest.mark.parametrize("contract", CONTRACTS.values(), ids=lambda contract: contract.name)
 def test_common_mistakes_keep_their_names(contract: Contract, name: str) -> None:
-    assert name_mistakes(BY_NAME[name].variants[0], contract) == [name]
+    assert find_names(BY_NAME[name].variants[0], contract) == [name]
 
 
 def test_two_mistakes_are_two() -> None:
     one, other = BY_NAME["window_too_long"], BY_NAME["no_scale"]
     overrides = {**one.variants[0], **other.variants[0]}
-    found = name_mistakes(overrides, CONTRACTS[Capability.WINDOW])
+    found = find_names(overrides, CONTRACTS[Capability.WINDOW])
     assert set(found) == {"window_too_long", "no_scale"}
 
 
