@@ -17,7 +17,7 @@ from headcheck.properties.bounds.layers import Scales, bound_layer
 from headcheck.properties.bounds.maps import sum_maps, weigh_maps
 from headcheck.properties.bounds.norms import AbsoluteNorm, make_absolute_norm
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.bounds.parts import BOUNDS, Entering
+from headcheck.properties.bounds.parts import OWN_SUMS, Entering
 from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.contracts.variant import get_variant
@@ -195,7 +195,7 @@ def _enter_scores(
     mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)
     into_scores = scale * softmaxes * (into_softmaxes + mean)
     entering = Entering(p, variant, softmaxes, into_weights, mean, into_scores / scale, compared)
-    scales = {name: t for bounds in BOUNDS for name, t in bounds.sum_own(entering).items()}
+    scales = {name: t for sum_own in OWN_SUMS for name, t in sum_own(entering).items()}
     if variant.features:  # a share is a product over the sum of all
         into_scores = into_scores / exact.scores.detach()
     into_query, into_key = into_scores @ key, into_scores.mT @ query

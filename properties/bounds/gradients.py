@@ -29,7 +29,7 @@ from headcheck.properties.bounds.oracle import (
     hash_parameters,
     hash_tensors,
 )
-from headcheck.properties.bounds.parts import BOUNDS, GrowthOf
+from headcheck.properties.bounds.parts import GROWTHS, GrowthOf
 from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.bounds.sinks import seat_sinks
 from headcheck.properties.bounds.tolerance import Tolerance
@@ -248,8 +248,8 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     growth, of = 4 + 4 * largest + 2 * math.sqrt(length), GrowthOf(case, exact, variant, largest)
     if variant.features:
         growth = 4 + 2 * math.sqrt(length) + count_feature_roundings(exact, length)
-    for bounds in BOUNDS:
-        growth += bounds.grow(of)
+    for grow in GROWTHS:
+        growth += grow(of)
     return growth
 
 

@@ -194,7 +194,8 @@ def _postpone_bounds(attentions: list[RoundedAttention]) -> tuple[Tolerance, Tol
     @functools.cache
     def compute_limits() -> tuple[Limits, Limits]:
         bounds = zip(*map(compute_bounds, attentions), strict=True)
-        output, weights = (_pair(limits) for limits in bounds)
+        # The limits of both precisions, which are equal except in float64.
+        output, weights = ((limits[0], limits[-1]) for limits in bounds)
         return output, weights
 
     output, weights = bound_least(attentions[0])
@@ -220,11 +221,6 @@ def _compute_expected_of_block(
         for precision in get_precisions(case.dtype)
     )
     return Expected((block.output,), (Tolerance(*limits),), block.attention)
-
-
-def _pair(limits: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Return the limits of both precisions, which are equal except in float64."""
-    return limits[0], limits[-1]
 
 
 def _compute_expected_linear(

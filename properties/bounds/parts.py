@@ -1,6 +1,6 @@
 """What each part adds to the errors of scores, to those of gradients, and to its own gradients.
 
-`BOUNDS` lists the parts that add something. Steps before scores have their bounds in
+Each function adds nothing to attention without its part. Steps before scores have their bounds in
 `properties.bounds.roles`.
 """
 
@@ -157,31 +157,15 @@ def _sum_means(entering: Entering) -> Mapping[str, Tensor]:
     return {"sinks": entering.mean.transpose(0, 1).flatten(1).sum(1)}
 
 
-@dataclass(frozen=True, slots=True)
-class PartBounds:
-    """What a part adds; each function adds nothing to attention without the part."""
-
-    adjust: Adjustment = lambda exact, absolute, variant, precision: 0.0
-    """bounds the error of a step on scaled scores"""
-    grow: Callable[[GrowthOf], float] = lambda of: 0.0
-    """returns the growth of a gradient's error, in roundings of its terms"""
-    sum_own: Callable[[Entering], Mapping[str, Tensor]] = lambda entering: {}
-    """returns the absolute gradients of the part's parameters between weights and queries"""
-
-
-BOUNDS = (
-    PartBounds(grow=_grow_by_rotations),
-    PartBounds(grow=_grow_by_norms),
-    PartBounds(grow=_grow_by_latents),
-    PartBounds(grow=_grow_by_head_norms),
-    PartBounds(grow=_grow_by_gates),
-    PartBounds(adjust=bound_relative, grow=_grow_by_buckets, sum_own=_sum_over_buckets),
-    PartBounds(adjust=bound_alibi, grow=_grow_by_distances),
-    PartBounds(adjust=bound_softcap),
-    PartBounds(sum_own=_sum_second_maps),
-    PartBounds(sum_own=_sum_means),
-)
-"""the adjustments of scores stand in the order in which the equation makes them"""
+ADJUSTMENTS: tuple[Adjustment, ...] = (bound_relative, bound_alibi, bound_softcap)
+"""the errors of steps on scaled scores, in the order in which the equation takes them"""
+GROWTHS: tuple[Callable[[GrowthOf], float], ...] = (
+    _grow_by_rotations, _grow_by_norms, _grow_by_latents, _grow_by_head_norms, _grow_by_gates,
+    _grow_by_buckets, _grow_by_distances,
+)  # fmt: skip
+"""the growth of a gradient's error, in roundings of its terms"""
+OWN_SUMS = (_sum_over_buckets, _sum_second_maps, _sum_means)
+"""the absolute gradients of parameters between weights and queries"""
 
 
 def bound_adjustments(
@@ -189,6 +173,6 @@ def bound_adjustments(
 ) -> Tensor | float:
     """Bound the rounding error of all adjustments of scores."""
     error: Tensor | float = 0.0
-    for bounds in BOUNDS:
-        error = error + bounds.adjust(exact, absolute, variant, precision)
+    for adjust in ADJUSTMENTS:
+        error = error + adjust(exact, absolute, variant, precision)
     return error

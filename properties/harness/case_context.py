@@ -79,8 +79,16 @@ class Outputs:
     devices: tuple[str, ...]
 
 
-class AnswerSource(ABC):
-    """The source of the answers to queries: there are three ways to run the same check.
+def _derived(compute: Callable[[Any], T]) -> cached_property[T]:
+    """Make a property of what follows from contract and case alone: see `CaseContext.derive`."""
+    return cached_property(lambda context: context.derive(compute))
+
+
+class CaseContext(ABC):
+    """What every check can use: tensors of the case, the oracle, queries and assertions.
+
+    Outputs and inputs always have a batch axis, even if the submission has none. Methods raise
+    Violation if an answer has the wrong form. There are three ways to run the same check:
 
     ========  ==================  =========================================  ==================
     way       class               an answer is                              without one, raise
@@ -90,6 +98,16 @@ class AnswerSource(ABC):
     live      `LiveContext`       what a submission's module gives now       `SubmissionFailed`
     ========  ==================  =========================================  ==================
     """
+
+    def __init__(self, contract: Contract, case: Case) -> None:
+        self.contract = contract
+        self.case = case
+        self._memo: Memo = {}
+        self._derived: Memo = _DERIVED.get_or_make(
+            (contract, case), dict, lambda _: _count_numbers(contract, case)
+        )
+
+    # ------------------------------------------------------------------ the source of answers
 
     @abstractmethod
     def answer_outputs(self, query: Query) -> Outputs:
@@ -106,27 +124,6 @@ class AnswerSource(ABC):
     @abstractmethod
     def add_note(self, note: Note) -> None:
         """Add a remark on the implementation."""
-
-
-def _derived(compute: Callable[[Any], T]) -> cached_property[T]:
-    """Make a property of what follows from contract and case alone: see `CaseContext.derive`."""
-    return cached_property(lambda context: context.derive(compute))
-
-
-class CaseContext(AnswerSource):
-    """What every check can use: tensors of the case, the oracle, queries and assertions.
-
-    Outputs and inputs always have a batch axis, even if the submission has none. Methods raise
-    Violation if an answer has the wrong form, and the errors that `AnswerSource` lists.
-    """
-
-    def __init__(self, contract: Contract, case: Case) -> None:
-        self.contract = contract
-        self.case = case
-        self._memo: Memo = {}
-        self._derived: Memo = _DERIVED.get_or_make(
-            (contract, case), dict, lambda _: _count_numbers(contract, case)
-        )
 
     # -------------------------------------------------------------------- the case's tensors
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headcheck.properties.parts.norms import Norm, NormOver, has_several_heads
+from headcheck.properties.parts.norms import LEAST, Norm, NormOver, has_several_heads
 from headcheck.properties.parts.part import Part, Problem, holds, list_taken, list_widths
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight
 from headcheck.properties.terms.capability import Capability
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from headcheck.properties.contracts.contract import Contract
-
-LEAST = {Norm.RMS: 2, Norm.LAYER: 3}
-"""how many numbers a norm needs at least: of fewer only signs are left"""
 
 
 def _count_own(sizes: HeadSizes) -> int:
