@@ -65,7 +65,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         why = "they would also pass if nothing were computed"
         if any(p.status == Status.PASSED and p.group == "values" for p in properties):
-            why = "the check on which all points rest does not"
+            why = "all points rest on one that does not"
         verbs = "passes, but gives" if passed == 1 else "pass, but give"
         return (f"{count(passed, 'check')} {verbs} no points yet: {why}.",)
     return _describe_worthless(properties)
