@@ -109,11 +109,6 @@ def of_mixed_heads(s: PipelineState) -> Tensor:
     return s.scaled + bias.movedim(0, -1).reshape(bias.shape)
 
 
-def multiplied(s: PipelineState) -> Tensor:
-    """Multiply scores by the numbers."""
-    return s.scaled * _make_bias(s)
-
-
 def not_added(s: PipelineState) -> Tensor:
     """Leave the numbers out."""
     return s.scaled

@@ -12,10 +12,6 @@ from headcheck.properties.mistakes.pipeline import PipelineState, filled_with_mi
 # ---------------------------------------------------------------------------------------- match
 
 
-def absolute(s: PipelineState) -> Tensor:
-    return (s.query @ s.key.mT).abs()
-
-
 def normalised(s: PipelineState) -> Tensor:
     """Compare queries and keys after a layer norm of each."""
     query, key = (F.layer_norm(t, t.shape[-1:]) for t in (s.query, s.key))

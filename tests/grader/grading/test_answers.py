@@ -18,6 +18,7 @@ from tests.grader.conftest import GradeText
 
 # ------------------------------------------ in unusual styles, from a file and under another seed
 
+
 @pytest.mark.parametrize(
     ("slug", "style"),
     [
@@ -35,6 +36,7 @@ def test_an_answer_in_an_unusual_style_is_right(
 
 
 # --------------------------------------------------------------------------------- at both depths
+
 
 def fix_dtype(slug: str) -> str:
     """Return a right answer whose weights of tokens are made in float32, whatever the input's."""
