@@ -13,7 +13,7 @@ from headcheck.grader.grading.definitions import DefinitionSignature
 from headcheck.grader.grading.grade import grade_inferred
 from headcheck.grader.grading.search_limit import BadSearch, parse_search
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.stated_roles import BadBinding, parse_roles
+from headcheck.grader.grading.stated_roles import BadBinding
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.course_file import (
     BadCourseFile,
@@ -25,6 +25,7 @@ from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, redact_sub
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render.html import render_fragment
 from headcheck.grader.report.render.text import render as render_text
+from headcheck.grader.run import make_settings
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.seed import make_seed
 from headcheck.grader.ui.jupyter.global_state import preserve_global_state
@@ -38,7 +39,6 @@ from headcheck.grader.ui.jupyter.target import (
     find_name,
     infer_object,
 )
-from headcheck.properties.terms.depth import Depth
 
 MORE = "print(check(…).verbose)"
 """the expression that displays the collapsed parts"""
@@ -149,23 +149,14 @@ def make_request(
         raise CannotCheck(f'bind is a text, such as "heads=n_head", not {bind!r}'[:200])
     try:
         limit = None if search is None else parse_search(str(search))
-        roles = parse_roles(bind.split())
+        named = None if exercise is None else find_exercise(exercise)
+        rules = _read_course(course, named)
+        settings = make_settings(
+            named, rules, seed=make_seed(seed), search=limit, bindings=bind.split()
+        )
     except (BadSearch, BadBinding) as problem:
         said = str(problem).replace("--search:", "search").replace("--bind ", "bind ")
         raise CannotCheck(said) from None
-    named = None if exercise is None else find_exercise(exercise)
-    rules = _read_course(course, named)
-    settings = Settings(
-        exercise=named,
-        points=rules.points,
-        rounding=rules.rounding,
-        slip=rules.slip,
-        seed=make_seed(seed),
-        search=limit,
-        roles=roles,
-        depth=rules.depth or Depth.USUAL,
-        thorough=rules.thorough,
-    )
     return Request(settings, rules.feedback or FULL_FEEDBACK)
 
 
