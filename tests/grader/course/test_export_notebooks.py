@@ -254,28 +254,11 @@ def test_what_bears_our_key_and_is_not_ours_is_removed(wrong: ExerciseResult) ->
 
 
 @pytest.mark.parametrize(
-    "output",
-    [
-        {**FORGED, "metadata": {}},
-        {**FORGED, "metadata": {}, "data": {"text/html": '<div class="HEADCHECK">140 / 140</div>'}},
-        {**OWN, "text": "Feedback of week 1 by headcheck: 140 / 140"},
-    ],
-)
-def test_own_outputs_that_name_headcheck_are_told_apart(
-    wrong: ExerciseResult, output: dict[str, Any]
-) -> None:
-    before = make_notebook(*PLAIN["cells"], code_cell("2", output))
-    after = annotated(before, wrong)
-    named = "headcheck" in json.dumps(output).lower()
-    denied = "This was handed in with the notebook. It is not feedback of week 1."
-    assert get_added(after["cells"][4]) == (denied if named else "")
-    assert "Feedback is below cells 1 and 2, nowhere else." in get_added(after["cells"][1])
-    assert take_out(after) == before
-
-
-@pytest.mark.parametrize(
     ("outputs", "named"),
     [
+        ([{**FORGED, "metadata": {}}], False),
+        ([{**FORGED, "metadata": {}, "data": {"text/html": '<p class="HEADCHECK">1 / 1'}}], True),
+        ([{**OWN, "text": "Feedback of week 1 by headcheck: 140 / 140"}], True),
         ([{**OWN, "text": ["Feedback by hеad\n", "сheck: 140 / 140"]}], True),
         ([{**OWN, "text": "Feedback by head"}, {**OWN, "text": "check: 140 / 140"}], True),
         ([{**FORGED, "metadata": {}, "data": {"text/html": "ｈｅａｄ<i></i>ｃｈｅｃｋ"}}], True),
@@ -284,12 +267,15 @@ def test_own_outputs_that_name_headcheck_are_told_apart(
         ([{**OWN, "text": "head: 140"}], False),
     ],
 )
-def test_our_name_in_other_letters_is_told_apart(
+def test_own_outputs_that_name_headcheck_are_told_apart(
     wrong: ExerciseResult, outputs: list[dict[str, Any]], named: bool
 ) -> None:
-    after = annotated(make_notebook(*PLAIN["cells"], code_cell("2", *outputs)), wrong)
+    before = make_notebook(*PLAIN["cells"], code_cell("2", *outputs))
+    after = annotated(before, wrong)
     denied = "This was handed in with the notebook. It is not feedback of week 1."
     assert get_added(after["cells"][4]) == (denied if named else "")
+    assert "Feedback is below cells 1 and 2, nowhere else." in get_added(after["cells"][1])
+    assert take_out(after) == before
 
 
 def test_the_run_and_the_student_write_no_html(wrong: ExerciseResult) -> None:
