@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headcheck.grader.course.intake.roster import Roster, Student, build_roster, normalise_id
-from headcheck.grader.course.policy import Policy, explain_no_team, list_ids
+from headcheck.grader.course.policy import Policy, explain_no_team
 from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.deadlines import Extension
 from headcheck.grader.report.groups import AloneRule
@@ -68,7 +68,7 @@ def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
     group_of, problems = dict[str, str](), list(policy.refused)
     for group in policy.groups:
         for listed in group.members:
-            found = known.find_all(*list_ids(listed))  # who handed in under one of these ids
+            found = known.find_all(*listed.ids)  # who handed in under one of these ids
             member = found[0] if len(found) == 1 else listed
             first = group_of.setdefault(member.id, group.name)
             if first != group.name:

@@ -53,7 +53,7 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
         name: tuple(_find_listed(each, roster) for each in group) for name, group in listed.items()
     }
     people = itertools.chain(roster.students, *members.values())
-    ids = {normalise_id(each) for student in people for each in list_ids(student)}
+    ids = {normalise_id(each) for student in people for each in student.ids}
     refused = _refuse_teams(rules.groups.teams, members, ids)
     teams = {name: who for name, who in rules.groups.teams.items() if name not in refused}
     groups = tuple(Group(name, each, teams.get(name, "")) for name, each in members.items())
@@ -108,15 +108,10 @@ def _find_listed(who: Student | str, roster: Roster) -> Student:
         who = Student(who)
         found = roster.find_all(who.id) or roster.find_all(name=who.id)
     else:
-        found = roster.find_all(*list_ids(who)) or roster.find_all(name=who.name)
+        found = roster.find_all(*who.ids) or roster.find_all(name=who.name)
     return found[0] if len(found) == 1 else who
 
 
 def _find_weighted(rubric: Rubric, roster: Roster) -> Rubric:
     weights = {_find_listed(who, roster).id: each for who, each in rubric.weights.items()}
     return replace(rubric, weights=weights)
-
-
-def list_ids(student: Student) -> tuple[str, ...]:
-    """Return everything that identifies a student, which a name does not."""
-    return (student.id, student.email, student.login, *student.handles)

@@ -64,8 +64,7 @@ def _make_unclear_id(handle: str, known: Roster) -> str:
 
 def _is_exact_match(who: SubmitterIdentity, student: Student) -> bool:
     """Return whether an id equals one of the student's ids exactly, so that it has no rival."""
-    ids = (student.id, student.login, student.email, *student.handles)
-    exact = {unicodedata.normalize("NFC", each) for each in ids if each}
+    exact = {unicodedata.normalize("NFC", each) for each in student.ids if each}
     others = (who.handle, who.email)
     return any(unicodedata.normalize("NFC", each) in exact for each in others)
 

@@ -69,6 +69,11 @@ class Student:
         """The full name if known, else the id."""
         return self.name or " ".join(part for part in (self.first, self.last) if part) or self.id
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Everything that identifies the student, which a name does not."""
+        return (self.id, self.email, self.login, *self.handles)
+
 
 @dataclass(frozen=True)
 class Roster:
@@ -102,7 +107,7 @@ def build_roster(students: Iterable[Student]) -> Roster:
     by_id: dict[str, dict[Student, None]] = {}
     by_name: dict[str, dict[Student, None]] = {}
     for student in listed:
-        for id_ in (student.id, student.email, student.login, *student.handles):
+        for id_ in student.ids:
             by_id.setdefault(normalise_id(id_), {})[student] = None
         first, last = student.first, student.last
         for name in (student.name, f"{last} {first}", f"{first} {last}"):
