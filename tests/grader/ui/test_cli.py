@@ -348,11 +348,3 @@ def test_points_change_what_a_group_is_worth(headcheck: Command) -> None:
     ran = headcheck("grade", "ada.py", "--course", "course.toml", "--format", "json")
     [record] = from_json(ran.out).submissions
     assert record.score == record.max_score == pytest.approx(1042)
-
-
-def test_check_is_for_one_file(headcheck: Command) -> None:
-    written(ada=RIGHT, bob=WRONG)
-    assert headcheck("check", "ada.py").code == 0
-    ran = headcheck("check", "bob.py", "--exercise", "simplified_attention", "--format", "json")
-    assert ran.code == 1
-    assert from_json(ran.out).submissions[0].status == "failed"
