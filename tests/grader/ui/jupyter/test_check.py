@@ -1,6 +1,7 @@
 """`check` in a process of one's own: what it judges, and what it says."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
-from headcheck.grader.report.records import build_report, from_json, to_json
+from headcheck.grader.report.records import DiagnosisRecord
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted
-from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
+from headcheck.grader.ui.jupyter.checking import MORE, CheckResult, check_in_namespace, make_request
 from headcheck.grader.ui.jupyter.progress import Progress
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
+from tests.grader.report.records import make_failed, make_submission
 from tests.grader.ui.jupyter.cells import check_answer, run_cell, run_solution
 
 ANSWERS = [
@@ -89,9 +91,20 @@ def test_the_result_shows_itself_as_a_fragment_and_as_text() -> None:
     assert "http" not in page
 
 
-def test_the_record_can_be_kept() -> None:
-    record = check_answer("linear_layer").record
-    assert from_json(to_json(build_report([record]))).submissions == (record,)
+MISTAKE = DiagnosisRecord("no_mask", "Nothing is hidden.", 3, 12, 7, 7)
+CLAIMS = [replace(make_failed(f"Claim {n}."), follows=True) for n in range(9)]
+RESULT = CheckResult(make_submission(*CLAIMS, diagnosis=(MISTAKE,)))
+
+
+def test_what_follows_is_folded_as_text_and_as_a_page() -> None:
+    assert f"  8 more checks fail for this reason; {MORE} shows them" in str(RESULT)
+    assert "Claim 1." not in str(RESULT)
+    assert "8 more checks fail for this reason" in RESULT._repr_html_()
+
+
+def test_all_of_it_is_there_to_print() -> None:
+    assert all(claim.claim in RESULT.verbose for claim in CLAIMS)
+    assert MORE not in RESULT.verbose
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
