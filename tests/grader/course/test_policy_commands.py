@@ -174,12 +174,6 @@ def test_a_run_without_a_deadline_in_the_file_is_told(headcheck: Command) -> Non
     ]
 
 
-def test_a_file_with_groups_that_cannot_be_read_is_a_line(headcheck: Command) -> None:
-    Path("headcheck.toml").write_text('groups = "none.csv"')
-    with pytest.raises(Exception, match=r"none.csv: cannot be read: No such file"):
-        graded(headcheck)
-
-
 def test_kills_of_a_regrade_with_a_policy_lose_nothing(
     store_url: str, headcheck: Command, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
