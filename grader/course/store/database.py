@@ -134,12 +134,11 @@ def _upgrade(connection: Connection, shown: str) -> None:
     from alembic import command
     from alembic.script import ScriptDirectory
 
-    config = make_alembic_config()
+    config = make_alembic_config(connection=connection)
     script = ScriptDirectory.from_config(config)
     if revision is not None and revision not in {s.revision for s in script.walk_revisions()}:
         advice = f"was written by a newer headcheck (version {revision}); install that"
         raise StoreError(f"{shown}: {advice}")
-    config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 

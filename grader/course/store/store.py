@@ -115,8 +115,7 @@ class Store:
 
     def keep_rules(self, run: Run, feedback: Feedback, policy: Policy) -> Run:
         """Keep with a run what may change without any grading."""
-        told = replace(run.manifest, feedback=feedback, policy=policy)
-        return run if told == run.manifest else self.update_manifest(run, told)
+        return self.update_manifest(run, replace(run.manifest, feedback=feedback, policy=policy))
 
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
         """Return the ids of all judgements under these settings, by content and kind.
