@@ -140,7 +140,7 @@ def parse_variables(
 
 def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
     """Say that a class has no constructor, and which method was probably meant as one."""
-    near = next((n for n in entry.get("near_names", ()) if n["wanted"] == "__init__"), None)
+    near = entry.get("near_constructor")
     if near is None:
         return None
     where = format_location(near["cell"], near["line"])

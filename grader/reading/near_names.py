@@ -5,7 +5,6 @@ different, and that causes all later errors.
 """
 
 import difflib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headcheck.grader.reading.symbol_table import DefinitionSite, SymbolTable, list_methods
@@ -19,7 +18,6 @@ misspelling of the method's name"""
 class NearName:
     """A method whose name is nearly the name of a method that the class lacks."""
 
-    wanted: str
     written: str
     cell: int | None
     line: int
@@ -34,13 +32,7 @@ def find_near_name(symbols: SymbolTable, site: DefinitionSite, wanted: str) -> N
     if not near:
         return None
     best = max(near, key=lambda pair: pair[0])[1]
-    return NearName(wanted, best.name, site.cell, best.lineno)
-
-
-def list_near_names(symbols: SymbolTable, site: DefinitionSite) -> Iterator[NearName]:
-    """Yield the likely misspelling of each method that other code calls and the class lacks."""
-    found = (find_near_name(symbols, site, wanted) for wanted in MIN_SIMILARITY)
-    yield from filter(None, found)
+    return NearName(best.name, site.cell, best.lineno)
 
 
 def _compute_similarity(name: str, wanted: str) -> float:

@@ -18,7 +18,7 @@ from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.config_fields import list_options
 from headcheck.grader.reading.docstrings import quote_batch_first, quote_own_token, read_docstrings
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
-from headcheck.grader.reading.near_names import NearName, list_near_names
+from headcheck.grader.reading.near_names import NearName, find_near_name
 from headcheck.grader.reading.parameters import (
     Parameter,
     is_bound,
@@ -68,8 +68,8 @@ class Definition:
     """what it says of the axes of its tokens, if it says that the batch comes first"""
     own_token: str = ""
     """what it says of the token itself, if it says that a window counts it"""
-    near_names: tuple[NearName, ...] = ()
-    """the misspelt methods that were meant to be `__init__` or `forward`"""
+    near_constructor: NearName | None = None
+    """the misspelt method that was meant to be `__init__`"""
     companions: tuple[Companion, ...] = ()
     """the objects that it is given for which the submission has a maker"""
     options: tuple[Parameter, ...] = ()
@@ -133,7 +133,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         for_inference=_is_for_inference(symbols, last),
         batch_first=quote_batch_first(symbols, last),
         own_token=quote_own_token(symbols, last),
-        near_names=tuple(list_near_names(symbols, last)),
+        near_constructor=find_near_name(symbols, last, "__init__"),
         companions=tuple(list_companions(symbols, last)),
         options=tuple(list_options(symbols, last)) if is_class else (),
     )

@@ -64,8 +64,6 @@ EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0, LENGTH_ALONE)
 """the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
 default
 """
-OF_NO_DIRECTION = ("what_may_be_seen_is_seen", "without_queries_the_values_are_averaged_evenly")
-"""properties of queries that are zeros"""
 GAINS_FROM = (0.0, 1.0)
 LEAST = {Norm.RMS: 2, Norm.LAYER: 3}
 """the least width of a head: with fewer numbers only signs are left after a norm"""
