@@ -174,14 +174,6 @@ def test_concurrent_runs_share_one_seed(course: Course) -> None:
         assert begun[0] == begun[1] and len(one.list_runs()) == 1
 
 
-def test_identical_files_are_graded_once(course: Course) -> None:
-    for i in range(5):
-        (course.folder / f"copy{i}.py").write_text("50")
-    report = course.grade()
-    assert len(report.submissions) == 9 and len(course.judge.graded_texts) == 4
-    assert {s.file for s in report.submissions if s.score == 50.0} >= {"copy0.py", "bob.py"}
-
-
 def test_unreadable_files_are_reported_and_others_graded(course: Course) -> None:
     (course.folder / "lea.py").symlink_to(course.folder / "ada.py")
     (course.folder / "tom.zip").write_bytes(b"no zip")
