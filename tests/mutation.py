@@ -44,18 +44,7 @@ MODULES = (
 )
 """one or more of each room"""
 TIMEOUT_S = 1200
-COPIED = (
-    ".ci",
-    "reference",
-    "properties",
-    "exercises",
-    "grader",
-    "headcheck",
-    "tests",
-    "examples",
-    "docs",
-    "benchmarks",
-)
+NOT_COPIED = (".git", ".tox", ".venv", ".*_cache", ".hypothesis", "build", "dist", "__pycache__")
 
 
 def list_mutants(source: str) -> list[tuple[str, str]]:
@@ -105,11 +94,8 @@ def main(count: int, modules: list[str]) -> None:
     """Try so many changes of each module."""
     with tempfile.TemporaryDirectory(prefix="headcheck-mutation-") as name:
         folder = Path(name)
-        for each in COPIED:
-            shutil.copytree(ROOT / each, folder / each, symlinks=True)
-        for path in ROOT.glob("*.*"):
-            if path.is_file():
-                shutil.copy(path, folder)
+        left_out = shutil.ignore_patterns(*NOT_COPIED)
+        shutil.copytree(ROOT, folder, symlinks=True, ignore=left_out, dirs_exist_ok=True)
         for words in (["init", "-q"], ["add", "-A"]):  # tests ask git which files there are
             subprocess.run(["git", *words], cwd=folder, check=True)
         ends = [try_module(folder, module, count) for module in modules]
