@@ -29,12 +29,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from headcheck.exercises.contract_checks import (
-    Problem,
-    find_problems,
-    find_wrongly_waived,
-    suggest,
-)
+from headcheck.exercises.contract_checks import Problem, find_problems, find_wrongly_waived, suggest
 from headcheck.exercises.exercise import BadContract, Exercise
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry

@@ -12,119 +12,59 @@ Call these with float64 to use them as oracles. `multi_head` and `streaming` sha
 and agree up to a few units in the last place.
 """
 
+from headcheck.reference.attention import attention_weights as attention_weights
 from headcheck.reference.attention import (
-    attention_weights,
-    causal_weights_by_renormalising,
-    linear,
-    masked_softmax,
-    scaled_dot_product_attention,
-    scaled_scores,
-    softmax_with_sinks,
+    causal_weights_by_renormalising as causal_weights_by_renormalising,
 )
-from headcheck.reference.block import (
-    BlockResult,
-    activate,
-    enter_block,
-    gelu,
-    gelu_by_tanh,
-    transformer_block,
+from headcheck.reference.attention import linear as linear
+from headcheck.reference.attention import masked_softmax as masked_softmax
+from headcheck.reference.attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
 )
-from headcheck.reference.masks import (
-    causal_lower_right_mask,
-    causal_mask,
-    padding_mask,
-    sliding_window_mask,
-    to_bool_mask,
-)
-from headcheck.reference.multi_head import (
-    MultiHeadResult,
-    Parameters,
-    append_beside,
-    ask_gate,
-    leave_heads,
-    merge_heads,
-    multi_head_attention,
-    project,
-    project_beside,
-    split_heads,
-    split_shared_heads,
-)
-from headcheck.reference.relative import EveryPair, LearnedBias, RelativeBuckets, WindowOffsets
-from headcheck.reference.rotary_scaling import RotaryScaling
-from headcheck.reference.streaming import (
-    KeyValueCache,
-    online_attention,
-    online_multi_head_attention,
-    recurrent_attention,
-)
-from headcheck.reference.variant import (
-    PLAIN,
-    BlockSteps,
-    HeadNorm,
-    Variant,
-    alibi_bias,
-    alibi_slopes,
-    elu_features,
-    join_maps,
-    linear_shares,
-    rotary_angles,
-    rotary_tables,
-    share_heads,
-    split_maps,
-    swap_halves,
-)
-
-__all__ = [
-    "PLAIN",
-    "BlockResult",
-    "BlockSteps",
-    "EveryPair",
-    "HeadNorm",
-    "KeyValueCache",
-    "LearnedBias",
-    "MultiHeadResult",
-    "Parameters",
-    "RelativeBuckets",
-    "RotaryScaling",
-    "Variant",
-    "WindowOffsets",
-    "activate",
-    "alibi_bias",
-    "alibi_slopes",
-    "append_beside",
-    "ask_gate",
-    "attention_weights",
-    "causal_lower_right_mask",
-    "causal_mask",
-    "causal_weights_by_renormalising",
-    "elu_features",
-    "enter_block",
-    "gelu",
-    "gelu_by_tanh",
-    "join_maps",
-    "leave_heads",
-    "linear",
-    "linear_shares",
-    "masked_softmax",
-    "merge_heads",
-    "multi_head_attention",
-    "online_attention",
-    "online_multi_head_attention",
-    "padding_mask",
-    "project",
-    "project_beside",
-    "recurrent_attention",
-    "rotary_angles",
-    "rotary_tables",
-    "scaled_dot_product_attention",
-    "scaled_scores",
-    "share_heads",
-    "sliding_window_mask",
-    "softmax_with_sinks",
-    "split_heads",
-    "split_maps",
-    "split_shared_heads",
-    "swap_halves",
-    "to_bool_mask",
-    "transformer_block",
-]
+from headcheck.reference.attention import scaled_scores as scaled_scores
+from headcheck.reference.attention import softmax_with_sinks as softmax_with_sinks
+from headcheck.reference.block import BlockResult as BlockResult
+from headcheck.reference.block import activate as activate
+from headcheck.reference.block import enter_block as enter_block
+from headcheck.reference.block import gelu as gelu
+from headcheck.reference.block import gelu_by_tanh as gelu_by_tanh
+from headcheck.reference.block import transformer_block as transformer_block
+from headcheck.reference.masks import causal_lower_right_mask as causal_lower_right_mask
+from headcheck.reference.masks import causal_mask as causal_mask
+from headcheck.reference.masks import padding_mask as padding_mask
+from headcheck.reference.masks import sliding_window_mask as sliding_window_mask
+from headcheck.reference.masks import to_bool_mask as to_bool_mask
+from headcheck.reference.multi_head import MultiHeadResult as MultiHeadResult
+from headcheck.reference.multi_head import Parameters as Parameters
+from headcheck.reference.multi_head import append_beside as append_beside
+from headcheck.reference.multi_head import ask_gate as ask_gate
+from headcheck.reference.multi_head import leave_heads as leave_heads
+from headcheck.reference.multi_head import merge_heads as merge_heads
+from headcheck.reference.multi_head import multi_head_attention as multi_head_attention
+from headcheck.reference.multi_head import project as project
+from headcheck.reference.multi_head import project_beside as project_beside
+from headcheck.reference.multi_head import split_heads as split_heads
+from headcheck.reference.multi_head import split_shared_heads as split_shared_heads
+from headcheck.reference.relative import EveryPair as EveryPair
+from headcheck.reference.relative import LearnedBias as LearnedBias
+from headcheck.reference.relative import RelativeBuckets as RelativeBuckets
+from headcheck.reference.relative import WindowOffsets as WindowOffsets
+from headcheck.reference.rotary_scaling import RotaryScaling as RotaryScaling
+from headcheck.reference.streaming import KeyValueCache as KeyValueCache
+from headcheck.reference.streaming import online_attention as online_attention
+from headcheck.reference.streaming import online_multi_head_attention as online_multi_head_attention
+from headcheck.reference.streaming import recurrent_attention as recurrent_attention
+from headcheck.reference.variant import PLAIN as PLAIN
+from headcheck.reference.variant import BlockSteps as BlockSteps
+from headcheck.reference.variant import HeadNorm as HeadNorm
+from headcheck.reference.variant import Variant as Variant
+from headcheck.reference.variant import alibi_bias as alibi_bias
+from headcheck.reference.variant import alibi_slopes as alibi_slopes
+from headcheck.reference.variant import elu_features as elu_features
+from headcheck.reference.variant import join_maps as join_maps
+from headcheck.reference.variant import linear_shares as linear_shares
+from headcheck.reference.variant import rotary_angles as rotary_angles
+from headcheck.reference.variant import rotary_tables as rotary_tables
+from headcheck.reference.variant import share_heads as share_heads
+from headcheck.reference.variant import split_maps as split_maps
+from headcheck.reference.variant import swap_halves as swap_halves

@@ -3,13 +3,7 @@
 from collections.abc import Iterator
 
 from headcheck.properties.binding.calls import list_mask_names
-from headcheck.properties.contracts.contract import (
-    CONSTANT,
-    MADE,
-    Argument,
-    Capability,
-    Contract,
-)
+from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.parts.norms import NORMS

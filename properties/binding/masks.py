@@ -29,11 +29,7 @@ from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.implied_capabilities import takes
-from headcheck.properties.terms.call_form import (
-    CallForm,
-    MaskSource,
-    Polarity,
-)
+from headcheck.properties.terms.call_form import CallForm, MaskSource, Polarity
 
 C = Capability
 UNDEFINED = re.compile(r"NameError|UnboundLocalError")

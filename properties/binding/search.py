@@ -5,13 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from headcheck.properties.binding.building import (
-    ConstructorSource,
-    build_all,
-)
-from headcheck.properties.binding.calls import (
-    names_roles,
-)
+from headcheck.properties.binding.building import ConstructorSource, build_all
+from headcheck.properties.binding.calls import names_roles
 from headcheck.properties.binding.constructors import (
     iter_assigned,
     iter_of_one_length,

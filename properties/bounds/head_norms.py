@@ -11,11 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from headcheck.properties.bounds.norms import (
-    AbsoluteNorm,
-    bound_normed_error,
-    make_absolute_norm,
-)
+from headcheck.properties.bounds.norms import AbsoluteNorm, bound_normed_error, make_absolute_norm
 from headcheck.properties.bounds.precision import RoundedAttention
 from headcheck.reference import MultiHeadResult, Parameters, Variant, merge_heads, split_heads
 

@@ -8,11 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.cases.case_tensors import (
-    MASK_DTYPES,
-    make_mask,
-    make_tokens,
-)
+from headcheck.properties.cases.case_tensors import MASK_DTYPES, make_mask, make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, shorten, with_values
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.contracts.contract import Entry

@@ -21,10 +21,7 @@ from headcheck.properties.contracts.contract import Argument, Capability, Contra
 from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.mistakes.catalogue.dropout import on_weights
-from headcheck.properties.mistakes.evaluation import (
-    get_correct_pipeline,
-    make_attention_inputs,
-)
+from headcheck.properties.mistakes.evaluation import get_correct_pipeline, make_attention_inputs
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,

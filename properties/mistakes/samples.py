@@ -20,11 +20,7 @@ from headcheck.properties.mistakes.evaluation import (
     make_attention_inputs,
 )
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
-from headcheck.properties.mistakes.pipeline import (
-    AttentionInputs,
-    Pipeline,
-    PipelineState,
-)
+from headcheck.properties.mistakes.pipeline import AttentionInputs, Pipeline, PipelineState
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType
 from headcheck.properties.violations.violation import Status, SubmissionFailed

@@ -16,14 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.part import Found, Part, Problem, holds, takes
-from headcheck.properties.parts.weight import (
-    BY_HEAD,
-    COLUMNS,
-    Draws,
-    HeadSizes,
-    Packing,
-    Weight,
-)
+from headcheck.properties.parts.weight import BY_HEAD, COLUMNS, Draws, HeadSizes, Packing, Weight
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes

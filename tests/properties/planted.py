@@ -9,10 +9,7 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.property import CheckFunction, Property, PropertyGroup
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import (
-    Violation,
-    ViolationKind,
-)
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 # No parameters and no module: a judge that looks at the case alone needs no submission.
 CONTRACT = Contract(

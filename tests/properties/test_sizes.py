@@ -7,13 +7,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families import select_for_contract
-from headcheck.properties.families.sizes import (
-    LONG,
-    MANY,
-    WIDE,
-    every_size_is_right,
-    order_lengths,
-)
+from headcheck.properties.families.sizes import LONG, MANY, WIDE, every_size_is_right, order_lengths
 from headcheck.properties.terms.case import Case
 from tests.properties.contracts import assert_allowed, every_contract, get_contract
 

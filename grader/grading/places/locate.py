@@ -14,11 +14,7 @@ from torch import Tensor
 from headcheck.grader.grading.places.bounds import Bounder
 from headcheck.grader.grading.places.lines import Bound
 from headcheck.grader.grading.places.matching import EXACT, LEAST
-from headcheck.grader.grading.places.stages import (
-    Stages,
-    list_continued_stages,
-    list_stages,
-)
+from headcheck.grader.grading.places.stages import Stages, list_continued_stages, list_stages
 from headcheck.grader.grading.tracing.calls import ERRORS, trace_call
 from headcheck.grader.grading.tracing.graph import BadTrace, Flow
 from headcheck.properties.cases.case_tensors import make_other_tokens

@@ -10,6 +10,7 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
+    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import (
@@ -213,4 +214,8 @@ FEATURES = require(
         "sums_transposed",
         "The matrix of sums is multiplied from the wrong side: the queries meet the values' axis.",
     ).simulated_by(mix=sums_transposed),
+    define_rare_mistake(
+        "number_in_divisor",
+        "A number is added to the divisor: the weights sum to less than one.",
+    ).simulated_by(*({"normalise": divided_by(plus(number))} for number in (1.0, *SMALL))),
 )

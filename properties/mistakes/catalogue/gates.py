@@ -9,6 +9,7 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
+    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import (
@@ -189,5 +190,11 @@ GATES = require(
         {"gate": with_changed_gate(lambda t: t[:, -1:])},
         {"gate": with_changed_gate(lambda t: t.roll(1, 1))},
         {"gate": with_changed_gate(lambda t: t.mean(1, keepdim=True))},
+    ),
+    define_rare_mistake(
+        "gate_rounded", "The gate is open or closed, and nothing between."
+    ).simulated_by(
+        {"gate": with_changed_gate(torch.round)},
+        {"gate": with_gate(lambda s: (ask(s) > 0).to(s.merged.dtype))},
     ),
 )

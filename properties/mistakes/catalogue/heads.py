@@ -107,6 +107,9 @@ HEADS = require(
         "heads_scored_together",
         "The scores of the heads are summed, so that all heads share one pattern.",
     ).simulated_by(match=scores.summed_over_heads),
+    define_rare_mistake("batch_averaged", "The scores are averaged over the batch.").simulated_by(
+        match=scores.averaged_over_batch
+    ),
     define_rare_mistake(
         "heads_reversed",
         "The heads are put together in reversed order.",

@@ -80,12 +80,30 @@ LAYERS: Sequence[Mistake] = (
         project=layers.biases_times(-1.0, -1.0, -1.0)
     ),
     define_rare_mistake(
+        "relu_on_projections", "A ReLU cuts off the negative numbers of queries or keys."
+    ).simulated_by(
+        *({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))
+    ),
+    define_rare_mistake(
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
         unless=Capability.BLOCK,
     ).simulated_by(
         see=lambda s: map_qkv(lambda t: F.layer_norm(t, t.shape[-1:]), s.inputs.sources)
     ),
+    define_rare_mistake(
+        "input_centred",
+        "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
+    ).simulated_by(
+        see=lambda s: map_qkv(lambda t: t - t.mean(dim=1, keepdim=True), s.inputs.sources)
+    ),
+    define_rare_mistake(
+        "scores_absolute", "The softmax sees the absolute values of the scores."
+    ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
+    define_rare_mistake(
+        "cosine_scores",
+        "Queries and keys are scaled to length one, so the scores are cosines.",
+    ).simulated_by({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
     define_rare_mistake(
         "queries_and_keys_normalised",
         "Queries and keys go through a norm before they are compared, which is not asked for.",

@@ -5,10 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from headcheck.properties.mistakes.catalogue.mistake import (
-    define_mistake,
-    require,
-)
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake, require
 from headcheck.properties.mistakes.pipeline import PipelineState
 from headcheck.properties.terms.capability import Capability
 

@@ -113,6 +113,13 @@ MASK: Sequence[Mistake] = (
         {"hide": scores.lowered_besides(scores.future_beside_mask)},
     ),
     define_rare_mistake(
+        "own_token_never_visible",
+        "No token sees itself, even where the mask allows it.",
+    ).simulated_by(
+        {"permit": scores.without_own_token},
+        {"hide": scores.lowered_besides(scores.without_own_token)},
+    ),
+    define_rare_mistake(
         "zero_tokens_hidden",
         "Tokens that happen to be all zeros are taken for padding, and hidden.",
     ).simulated_by(permit=scores.zero_tokens_hidden),

@@ -7,11 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability, NormOver
-from headcheck.properties.mistakes.catalogue.mistake import (
-    define_mistake,
-    exclude,
-    require,
-)
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake, exclude, require
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     PipelineState,

@@ -12,7 +12,7 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_rare_mistake,
     exclude,
 )
-from headcheck.properties.mistakes.pipeline import output_layer, values_alone
+from headcheck.properties.mistakes.pipeline import merge_heads, output_layer, values_alone
 from headcheck.properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
@@ -63,6 +63,13 @@ OUTPUT: Sequence[Mistake] = (
         "weights_transposed",
         "The weights are transposed where they meet the values: output i uses column i, not row i.",
     ).simulated_by(mix=lambda s: s.applied_weights.mT @ s.value),
+    define_rare_mistake(
+        "own_value_only",
+        "Each token's value is multiplied only by this token's own weights: nothing is averaged.",
+    ).simulated_by(
+        {"mix": lambda s: s.applied_weights.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) * s.value},
+        {"mix": lambda s: s.applied_weights.sum(dim=-1, keepdim=True) * s.value},
+    ),
     define_mistake(
         "residual_added",
         "The input is added to the output, which belongs to the block around attention.",
@@ -76,6 +83,20 @@ OUTPUT: Sequence[Mistake] = (
         "The output goes through a layer norm, which belongs to the block around attention.",
         unless=Capability.BLOCK,
     ).simulated_by(finish=output.output_followed_by(output.layer_norm)),
+    define_rare_mistake(
+        "activation_on_output",
+        "An activation function follows the average of the values; attention has none there.",
+    ).simulated_by(
+        {"finish": output.output_followed_by(torch.tanh)},
+        {"finish": output.output_followed_by(torch.relu)},
+        {"merge": lambda s: merge_heads(s.head_contexts).relu()},
+    ),
+    define_rare_mistake(
+        "averaged_over_tokens", "The output is averaged over the tokens."
+    ).simulated_by(
+        {"close": output.result_followed_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
+        {"close": output.result_followed_by(lambda t: t.mean(1))},
+    ),
     define_rare_mistake(
         "heads_not_merged",
         "The output still has a dimension of heads.",

@@ -4,10 +4,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import (
-    define_mistake,
-    require,
-)
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake, require
 from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     QKVTensors,

@@ -8,6 +8,7 @@ import math
 from headcheck.properties.contracts.contract import Capability, Positions
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
+    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.steps import positions
@@ -199,6 +200,16 @@ ALIBI = require(
         "weights_lowered",
         "The distances are subtracted from the weights, after the softmax, not from the scores.",
     ).simulated_by(adjust=positions.unadjusted, use=positions.weights_lowered),
+    define_rare_mistake(
+        "other_function_of_distance",
+        "It is not the distance itself that the slopes are multiplied by.",
+    ).simulated_by(
+        {"adjust": lowered_by(distance=lambda d: d**2)},
+        {"adjust": lowered_by(distance=lambda d: d.sqrt())},
+        {"adjust": lowered_by(distance=lambda d: d.log1p())},
+        {"adjust": lowered_by(distance=lambda d: d / d.shape[-1])},
+        {"adjust": lowered_by(distance=lambda d: d.clamp(max=1))},
+    ),
 )
 
 LIMITED = require(
@@ -247,4 +258,25 @@ LIMITED = require(
         "Queries and keys are limited instead of their products, the scores.",
         "relu:tanh",
     ).simulated_by(match=positions.queries_and_keys_limited, adjust=positions.unadjusted),
+    define_rare_mistake("limited_twice", "The scores are limited twice.", "relu:tanh").simulated_by(
+        adjust=positions.limited(lambda t, c: positions.softcap(positions.softcap(t, c), c))
+    ),
+    define_rare_mistake(
+        "limited_by_another_function",
+        "The scores are limited by another function than softcap · tanh(scores / softcap).",
+    ).simulated_by(
+        {"adjust": positions.limited(lambda t, c: c * (t / c).sigmoid())},
+        {"adjust": positions.limited(lambda t, c: t / (1 + t.abs() / c))},
+        {"adjust": positions.limited(lambda t, c: c * (t / c).atan())},
+        {"adjust": positions.limited(lambda t, c: c * (t / c).sin())},
+        {"adjust": positions.limited(lambda t, c: t.clamp(max=c))},
+    ),
+    define_rare_mistake(
+        "fixed_limit", "The limit is a fixed number instead of softcap."
+    ).simulated_by(
+        *(
+            {"adjust": positions.limited(lambda t, _, c=c: positions.softcap(t, c))}  # type: ignore[misc]
+            for c in (50.0, 30.0, 20.0, 15.0, 10.0, 5.0)
+        )
+    ),
 )

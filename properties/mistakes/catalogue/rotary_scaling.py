@@ -6,10 +6,7 @@ frequency slow or fast, as its pair rotates slowly or fast.
 
 import math
 
-from headcheck.properties.mistakes.catalogue.mistake import (
-    define_mistake,
-    require_scaling,
-)
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake, require_scaling
 from headcheck.properties.mistakes.steps.positions import (
     change,
     keep,

@@ -7,6 +7,7 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
+    define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors
@@ -54,6 +55,15 @@ def always_shared(
     return share
 
 
+def queries_averaged(s: PipelineState) -> QKVTensors:
+    """Give all heads of a group the mean of their queries."""
+    q, k, v = s.placed
+    grouped = q.unflatten(1, (k.shape[1], -1))
+    averaged = grouped.mean(dim=2, keepdim=True).expand_as(grouped).flatten(1, 2)
+    heads = q.shape[1]
+    return averaged, share_heads(k, heads), share_heads(v, heads)
+
+
 SHARING = require(
     Capability.GROUPED,
     define_mistake(
@@ -90,4 +100,9 @@ SHARING = require(
         {"share": shared(mean_for_all, mean_for_all)},
         {"share": always_shared(mean_for_all, mean_for_all)},
     ),
+    define_rare_mistake(
+        "queries_averaged_in_groups",
+        "The queries of a group are averaged, so that its heads give the same: only keys and "
+        "values are shared.",
+    ).simulated_by(share=queries_averaged),
 )

@@ -97,6 +97,9 @@ SOFTMAX = require(
         )
     ),
     define_rare_mistake(
+        "hardmax", "All weight goes to the best key instead of being shared by a softmax."
+    ).simulated_by(normalise=scores.hardmax),
+    define_rare_mistake(
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
         unless=Capability.SINKS,

@@ -1,10 +1,7 @@
 """Mistakes in cross-attention: wrong inputs of queries, keys and values."""
 
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import (
-    define_mistake,
-    require,
-)
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake, require
 from headcheck.properties.mistakes.steps import layers
 
 SOURCES = require(

@@ -7,10 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
-    define_mistake,
-)
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake
 from headcheck.properties.mistakes.pipeline import norm_tokens
 from headcheck.properties.mistakes.steps import transformer_block as block
 from headcheck.properties.mistakes.steps.transformer_block import (

@@ -21,10 +21,7 @@ from headcheck.properties.contracts.contract import Capability, Returns
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
-from headcheck.properties.mistakes.evaluation import (
-    get_correct_pipeline,
-    make_attention_inputs,
-)
+from headcheck.properties.mistakes.evaluation import get_correct_pipeline, make_attention_inputs
 from headcheck.properties.mistakes.pipeline import (
     SHAPE_ERRORS,
     AttentionInputs,

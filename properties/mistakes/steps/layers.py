@@ -82,6 +82,14 @@ def raw_values_where_they_fit(s: PipelineState) -> QKVTensors:
     return q, k, s.entered[2] if s.entered[2].shape == v.shape else v
 
 
+def relu_on(*which: int) -> Callable[[PipelineState], QKVTensors]:
+    def project(s: PipelineState) -> QKVTensors:
+        q, k, v = (t.relu() if i in which else t for i, t in enumerate(projections(s)))
+        return q, k, v
+
+    return project
+
+
 # ---------------------------------------------------------------------------------------- split
 
 

@@ -12,6 +12,14 @@ from headcheck.properties.mistakes.pipeline import PipelineState, filled_with_mi
 # ---------------------------------------------------------------------------------------- match
 
 
+def absolute(s: PipelineState) -> Tensor:
+    return (s.query @ s.key.mT).abs()
+
+
+def cosines(s: PipelineState) -> Tensor:
+    return F.normalize(s.query, dim=-1) @ F.normalize(s.key, dim=-1).mT
+
+
 def normalised(s: PipelineState) -> Tensor:
     """Compare queries and keys after a layer norm of each."""
     query, key = (F.layer_norm(t, t.shape[-1:]) for t in (s.query, s.key))
@@ -26,6 +34,11 @@ def normalised_by_mean_square(s: PipelineState) -> Tensor:
 def summed_over_heads(s: PipelineState) -> Tensor:
     scores = s.query @ s.key.mT
     return scores.sum(dim=1, keepdim=True).expand_as(scores)
+
+
+def averaged_over_batch(s: PipelineState) -> Tensor:
+    scores = s.query @ s.key.mT
+    return scores.mean(dim=0, keepdim=True).expand_as(scores)
 
 
 # ---------------------------------------------------------------------------------------- scale
@@ -137,6 +150,13 @@ def future_where_no_mask_is(s: PipelineState) -> Tensor | None:
     return _past(s) if s.inputs.may_attend is None else s.inputs.may_attend
 
 
+def without_own_token(s: PipelineState) -> Tensor | None:
+    """Hide every token's own key, whatever the caller's mask says."""
+    mask = s.inputs.may_attend
+    others = ~torch.eye(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
+    return mask if s.inputs.causal else others if mask is None else mask & others
+
+
 # ----------------------------------------------------------------------------------------- hide
 
 
@@ -230,6 +250,16 @@ def relu_divided_by_sum(extra: float = 0.0) -> Callable[[PipelineState], Tensor]
         return kept / kept.sum(dim=-1, keepdim=True)
 
     return normalise
+
+
+def hardmax(s: PipelineState) -> Tensor:
+    scores = s.masked_scores
+    return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
+
+
+def softmax_of_absolute(s: PipelineState) -> Tensor:
+    scores = s.masked_scores
+    return torch.softmax(scores.abs().masked_fill(scores == -math.inf, -math.inf), dim=-1)
 
 
 def denominator_plus(extra: float, shifted_by_maximum: bool) -> Callable[[PipelineState], Tensor]:

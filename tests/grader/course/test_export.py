@@ -11,13 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from headcheck.grader.course.export import (
-    FORMATS,
-    ExportedFiles,
-    ExportError,
-    Gradebook,
-    export,
-)
+from headcheck.grader.course.export import FORMATS, ExportedFiles, ExportError, Gradebook, export
 from headcheck.grader.course.export.gradebook import (
     FORMULA_PREFIXES,
     escape_cell,

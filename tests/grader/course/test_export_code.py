@@ -12,12 +12,7 @@ from headcheck.grader.course.intake import roster
 from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.reading.submission import Sibling, Siblings
-from tests.grader.course.gradebooks import (
-    PEOPLE,
-    UNKNOWN_STUDENT,
-    make_graded_file,
-    read_rows,
-)
+from tests.grader.course.gradebooks import PEOPLE, UNKNOWN_STUDENT, make_graded_file, read_rows
 
 PLAIN = b"def f(x):\n    return x\n"
 

@@ -32,13 +32,7 @@ from headcheck.grader.report.points import compute_maximum, scale_record
 from headcheck.grader.report.rounding import round_sum, split_total
 from headcheck.grader.report.rubric import Criterion, Rubric
 from tests.commands import RIGHT, WRONG, Command
-from tests.grader.course.gradebooks import (
-    DUE,
-    HandIn,
-    MakeRecord,
-    read_rows,
-    refuse_to_judge,
-)
+from tests.grader.course.gradebooks import DUE, HandIn, MakeRecord, read_rows, refuse_to_judge
 from tests.grader.course.test_term import (
     ABSENT,
     GROUPS,

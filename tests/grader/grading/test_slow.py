@@ -66,8 +66,9 @@ def test_a_loop_that_ends_for_few_tokens_only_is_endless(grade_notebook: GradeNo
 
 
 def test_what_there_was_no_time_for_earns_nothing(grade_notebook: GradeNotebook) -> None:
-    body = "total = sum(i * i for i in range(400_000))\n        rows = []"
-    heavy = LOOPS.replace("rows = []", body)
+    burn = "until = time.process_time() + 0.05\n        while time.process_time() < until: pass"
+    heavy = LOOPS.replace("rows = []", f"{burn}\n        rows = []")
+    heavy = heavy.replace("import torch", "import time, torch")
     [record] = grade_notebook(heavy, limits=Limits(total_s=3, call_s=2)).values()
     by_status = {p.status: p for p in record.properties}
     assert by_status.keys() <= {"passed", "not_asked"} and "not_asked" in by_status

@@ -7,12 +7,7 @@ from headcheck.grader.course.export import github as github_export
 from headcheck.grader.course.export import gradescope, junit, plain, prairielearn
 from headcheck.grader.course.export.gradebook import Gradebook
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from headcheck.grader.report.records import (
-    BUSY_KIND,
-    NOT_JUDGED,
-    ErrorRecord,
-    PropertyRecord,
-)
+from headcheck.grader.report.records import BUSY_KIND, NOT_JUDGED, ErrorRecord, PropertyRecord
 from headcheck.grader.report.render import html, text
 from headcheck.grader.report.render.outcome import describe_outcome, find_first_failure
 from headcheck.grader.report.render.overview import ClassResult, make_overview

@@ -6,9 +6,7 @@ from torch import Tensor
 
 from headcheck.grader.grading.tracing.graph import BadTrace, read_trace
 from headcheck.grader.grading.tracing.operations import OPERATIONS, Action
-from headcheck.grader.sandbox.grader_side.subject import (
-    ChannelModule,
-)
+from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.grader.sandbox.operations import TracedStep, TraceReply
 from headcheck.grader.sandbox.worker import tracing
 from tests.grader.sandbox.runtimes import open_source

@@ -13,10 +13,7 @@ from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.terms.case import Case, InputContent
-from headcheck.reference import (
-    Parameters,
-    recurrent_attention,
-)
+from headcheck.reference import Parameters, recurrent_attention
 from tests.properties.evidence import ODD_SIZES, Evidence, finish, hide, project, spreading, widen
 
 CONTRACT = BY_SLUG["linear_attention"].contract

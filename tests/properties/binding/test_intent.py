@@ -2,10 +2,7 @@
 
 import pytest
 
-from headcheck.properties.binding.intent import (
-    find_stated_polarity,
-    quote_causality,
-)
+from headcheck.properties.binding.intent import find_stated_polarity, quote_causality
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.signatures.signature import Signature, SignatureParameter
 from headcheck.properties.terms.call_form import Given, Polarity

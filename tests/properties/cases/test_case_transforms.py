@@ -18,13 +18,7 @@ from headcheck.properties.cases.case_transforms import (
 from headcheck.properties.cases.strategies import cases
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.terms.case import Case, MaskForm
-from tests.properties.contracts import (
-    MASKED,
-    MULTI_HEAD,
-    SLUGS,
-    assert_allowed,
-    get_contract,
-)
+from tests.properties.contracts import MASKED, MULTI_HEAD, SLUGS, assert_allowed, get_contract
 
 
 @given(data=st.data())

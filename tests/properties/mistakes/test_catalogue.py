@@ -48,6 +48,7 @@ from tests.kinds.bank import KINDS
 
 ALIKE = {
     frozenset({"one_head", "heads_scored_together"}): "one wide head adds up the heads' scores",
+    frozenset({"values_returned", "own_value_only"}): "the weights of a query sum to one",
 }
 """Mistakes that no output tells apart without the weights, and why."""
 ASKED_APART = {

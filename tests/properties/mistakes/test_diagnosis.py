@@ -16,12 +16,7 @@ from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
-from headcheck.properties.mistakes.pipeline import (
-    CORRECT,
-    AttentionInputs,
-    Pipeline,
-    StepOverrides,
-)
+from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs, Pipeline, StepOverrides
 from headcheck.properties.mistakes.recognisers.answers import MIN_ANSWERS
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.terms.peculiarity import SHORTER_THAN_CONTEXT

@@ -5,12 +5,7 @@ import torch
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.mistakes.catalogue import (
-    ALIBI,
-    LIMITED,
-    ROTARY,
-    Mistake,
-)
+from headcheck.properties.mistakes.catalogue import ALIBI, LIMITED, ROTARY, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
 from headcheck.properties.mistakes.steps.positions import placed, right_angles, turn_halves

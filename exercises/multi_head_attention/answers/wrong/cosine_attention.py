@@ -1,4 +1,4 @@
-"""Queries and keys are normalised, so scores are cosines."""
+"""Queries and keys are normalised, so scores are cosines. (named: cosine_scores)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""All weight goes to the best key."""
+"""All weight goes to the best key. (named: hardmax)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The queries go through a relu."""
+"""The queries go through a relu. (named: relu_on_projections)"""
 
 import torch
 import torch.nn as nn

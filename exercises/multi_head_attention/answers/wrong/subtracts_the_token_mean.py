@@ -1,4 +1,4 @@
-"""The input is centred over all tokens, so the future leaks."""
+"""The input is centred over all tokens, so the future leaks. (named: input_centred)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A tanh follows the output projection."""
+"""A tanh follows the output projection. (named: activation_on_output)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Each token's value is multiplied by its own weight, nothing is averaged."""
+"""Each token's value is multiplied by its own weight, nothing is averaged. (named: own_value_only)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Centres the tokens first, in the caller's own tensor."""
+"""Centres the tokens first, in the caller's own tensor. (named: input_centred)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Scores are cosines: the tokens are brought to length one before they are compared."""
+"""Scores are cosines: the tokens are brought to length one before they are compared. (named: cosine_scores)"""
 
 import torch
 import torch.nn.functional as F
