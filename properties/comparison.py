@@ -85,7 +85,8 @@ def assert_differs(
 
 
 def _unravel_index(flat: int, like: Tensor) -> tuple[int, ...]:
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), like.shape))
+    """Return the index of an element. torch's own function imports sympy, which takes long."""
+    return tuple(flat // math.prod(like.shape[n + 1 :]) % size for n, size in enumerate(like.shape))
 
 
 def _format_location(what: str, where: tuple[int, ...]) -> str:

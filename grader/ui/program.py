@@ -125,6 +125,7 @@ def fork_zygote() -> "Zygote":
     except BaseException as error:
         fail(error)
     finally:
+        gc.freeze()  # garbage is looked for before each file, and not in torch
         gc.set_threshold(COLLECT_AFTER)
         gc.enable()
 
