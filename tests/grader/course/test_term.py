@@ -335,7 +335,7 @@ def compare_exports(headcheck: Command, week: str, most: float, *more: str, name
         found = read_scores(files, form, week, most)
         there = len(STUDENTS) if FORMATS[form].absent else len(STUDENTS) - len(ABSENT)
         assert len(found) == there, form
-        assert sum(found) == pytest.approx(sum(expected), abs=0.01), form
+        assert sum(found) == pytest.approx(sum(expected), abs=0.005), form
         points, wanted = (sorted(filter(None, each)) for each in (found, expected))
         assert points == pytest.approx(wanted, abs=0.01), form
 
