@@ -13,8 +13,10 @@ import torch
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import Sandbox
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
@@ -158,11 +160,26 @@ def confined_sandbox(level: str, connect_zygote: ConnectZygote) -> Iterator[Sand
         yield SandboxDriver(server)
 
 
+def choose_place(
+    request: pytest.FixtureRequest, server: ServerHandle, settings: Settings
+) -> Sandbox:
+    """A server where a test sets limits or is marked `confined`; else this process.
+
+    The verdicts are the same (`batch/test_same_verdicts.py`), and cost a third less.
+    """
+    limited = settings.limits != Limits() or settings.limit_overrides
+    if limited or request.node.get_closest_marker("confined"):
+        return server
+    return UnconfinedSandbox("a process is not the point of this test")
+
+
 GradeNotebook = Callable[..., dict[str, SubmissionRecord]]
 
 
 @pytest.fixture
-def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeNotebook:
+def grade_notebook(
+    request: pytest.FixtureRequest, sandbox: SandboxDriver, tmp_path: Path
+) -> GradeNotebook:
     """Grades a notebook of these cells; the records by the names that were judged."""
 
     def grade_cells(
@@ -173,7 +190,9 @@ def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeNotebook:
         exercise = BY_SLUG[slug] if slug else None
         settings = Settings(exercise=exercise, limits=limits or Limits())
         [handed_in] = find_submissions([str(path)])
-        records = grade_file_or_raise(sandbox.server, handed_in, settings)
+        records = grade_file_or_raise(
+            choose_place(request, sandbox.server, settings), handed_in, settings
+        )
         return {record.name or "": record for record in records}
 
     return grade_cells
@@ -184,7 +203,7 @@ GradeAll = Callable[..., Sequence[SubmissionRecord]]
 
 
 @pytest.fixture
-def grade_all(server: ServerHandle, tmp_path: Path) -> GradeAll:
+def grade_all(request: pytest.FixtureRequest, server: ServerHandle, tmp_path: Path) -> GradeAll:
     """Grades all definitions of a module."""
     if sys.platform != "linux":
         pytest.skip("the fork server is Linux's")
@@ -192,7 +211,8 @@ def grade_all(server: ServerHandle, tmp_path: Path) -> GradeAll:
     def grade(text: str, settings: Settings | None = None) -> Sequence[SubmissionRecord]:
         (tmp_path / "ada.py").write_text(text, encoding="utf-8")
         [handed_in] = find_submissions([str(tmp_path / "ada.py")])
-        return grade_file_or_raise(server, handed_in, settings or Settings())
+        settings = settings or Settings()
+        return grade_file_or_raise(choose_place(request, server, settings), handed_in, settings)
 
     return grade
 

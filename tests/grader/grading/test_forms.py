@@ -6,8 +6,8 @@ from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from tests.forms.bank import Form, list_forms
-from tests.grader.conftest import SandboxDriver
 
 UNDECIDED = {
     "023": "each head projects a slice of the input of its own: no canonical weights say so",
@@ -32,10 +32,10 @@ def name(form: Form) -> str:
     return form.file.removesuffix(".py")
 
 
-def judge_file(sandbox: SandboxDriver, form: Form) -> tuple[SubmissionRecord, list[str | None]]:
+def judge_file(form: Form) -> tuple[SubmissionRecord, list[str | None]]:
     """The record of the class, and the names of what else is accused in its file."""
     [handed_in] = find_submissions([str(form.path)])
-    records = grade_file_or_raise(sandbox.server, handed_in, Settings())
+    records = grade_file_or_raise(UnconfinedSandbox("a test"), handed_in, Settings())
     own = next((record for record in records if record.name == form.cls), records[0])
     others = [r.name for r in records if r is not own and r.properties and r.status != "passed"]
     return own, others
@@ -54,8 +54,8 @@ def test_at_least_ninety_seven_in_a_hundred_are_judged_as_labelled() -> None:
 
 
 @pytest.mark.sampled("form", DECIDED, SAMPLE, ids=name)
-def test_it_is_judged_as_labelled(sandbox: SandboxDriver, form: Form) -> None:
-    record, accused = judge_file(sandbox, form)
+def test_it_is_judged_as_labelled(form: Form) -> None:
+    record, accused = judge_file(form)
     if form.label == "right":
         assert accused == [], "what it uses is judged by an exercise that it does not answer"
     broken = [(p.name, p.message) for p in record.properties if p.status != "passed"]
@@ -67,9 +67,7 @@ def test_it_is_judged_as_labelled(sandbox: SandboxDriver, form: Form) -> None:
 
 
 @pytest.mark.sampled("number", UNDECIDED, ["023"], ids=str)
-def test_what_cannot_be_told_is_not_accused_for_its_form(
-    sandbox: SandboxDriver, number: str
-) -> None:
-    record, _ = judge_file(sandbox, next(form for form in FORMS if form.number == number))
+def test_what_cannot_be_told_is_not_accused_for_its_form(number: str) -> None:
+    record, _ = judge_file(next(form for form in FORMS if form.number == number))
     accused = bool(record.properties) and record.status != "passed"
     assert accused == (number == "123"), UNDECIDED[number]

@@ -162,6 +162,7 @@ def silent(grade: Grade) -> SubmissionRecord:
     return strip(grade(write()))
 
 
+@pytest.mark.confined
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_prints_forge_and_break_nothing(
     grade: Grade, silent: SubmissionRecord, body: str
@@ -185,6 +186,7 @@ def test_hostile_prints_forge_and_break_nothing(
     assert not UNSAFE.search(html.render_page(record, report))
 
 
+@pytest.mark.confined
 @pytest.mark.parametrize("log", ["text = object()", "length = 'many'", "take = print"])
 def test_whoever_breaks_the_log_breaks_only_their_own_answer(
     grade: Grade, silent: SubmissionRecord, log: str

@@ -86,6 +86,7 @@ def test_no_picture_if_the_process_is_gone(
     assert drawn(record) == [] and record.source == ()
 
 
+@pytest.mark.confined
 def test_no_picture_if_the_process_ends_meanwhile(
     grade_notebook: GradeNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def test_a_class_that_needs_a_missing_module_is_told_so(grade: Grade) -> None:
     assert "no_such_module" in record.error.message
 
 
+@pytest.mark.confined
 def test_a_process_that_dies_while_a_class_is_recognised_harms_no_other(grade: Grade) -> None:
     ends = STRANGE.replace("b, t, w =", "__import__('os')._exit(1)\n        b, t, w =")
     records = grade(ends.replace("Blender", "Quits") + STRANGE)

@@ -13,8 +13,8 @@ from headcheck.grader.grading.unwritten import fingerprint_starter
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import html, text
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter.checking import check_in_namespace, make_request
-from tests.grader.conftest import SandboxDriver
 
 CAUSAL, LINEAR = BY_SLUG["causal_attention"], BY_SLUG["linear_layer"]
 STARTER = render_module(CAUSAL)
@@ -26,7 +26,7 @@ Grade = Callable[..., SubmissionRecord]
 
 
 @pytest.fixture
-def grade(sandbox: SandboxDriver, tmp_path: Path) -> Grade:
+def grade(tmp_path: Path) -> Grade:
     """Grades a text as a file, on an exercise."""
 
     def grade_text(
@@ -35,7 +35,8 @@ def grade(sandbox: SandboxDriver, tmp_path: Path) -> Grade:
         path = tmp_path / f"ada.{ending}"
         path.write_text(content, encoding="utf-8")
         [found] = find_submissions([str(path)])
-        [record] = grade_file_or_raise(sandbox.server, found, Settings(exercise=exercise))
+        place = UnconfinedSandbox("a test")
+        [record] = grade_file_or_raise(place, found, Settings(exercise=exercise))
         return record
 
     return grade_text
