@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headcheck.grader import fault
-from headcheck.grader.report.records import NoteRecord, PropertyRecord, shorten
+from headcheck.grader.grading.recording import TOLD_OF_ITSELF, Explained
+from headcheck.grader.report.records import NoteRecord
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.families.results import the_dtype_is_kept, the_output_is_finite
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
@@ -36,18 +36,13 @@ from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistak
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.sized_cache import EACH, SizedCache
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import Status, ViolationKind
+from headcheck.properties.violations.violation import Status
 
 MAX_NUMEL = 1 << 22
 """a property is tried again only on cases with at most this many weights and scores in total"""
 MAX_KNOWN = 1 << 14
 Outcome = tuple[str, str]
 """a status, with the kind of difference or the type of the exception"""
-TOLD_OF_ITSELF = {
-    the_output_is_finite: ViolationKind.FINITE,
-    the_dtype_is_kept: ViolationKind.DTYPE,
-}
-"""properties of all outputs whose violation makes every comparison of numbers fail, too"""
 PASSED: Outcome = (Status.PASSED.value, "")
 _OUTCOMES = SizedCache[Outcome](MAX_KNOWN * EACH)
 
@@ -84,52 +79,6 @@ def get_outcome(verdict: Verdict) -> Outcome:
         return verdict.status.value, verdict.violation.kind.value
     raised = "" if verdict.failure is None else verdict.failure.message.partition(":")[0]
     return verdict.status.value, raised
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The explanation of a submission's failures."""
-
-    properties: frozenset[Property] = frozenset()
-    """the properties that fail only because of a named mistake"""
-    structural: tuple[DiagnosedMistake, ...] = ()
-    """mistakes outside the equation"""
-    faults: tuple[NoteRecord, ...] = ()
-    """faults of headcheck that prevented an explanation"""
-
-    def list_named(self, mistakes: Sequence[DiagnosedMistake]) -> tuple[DiagnosedMistake, ...]:
-        """Return all mistakes except those that the structural ones cause."""
-        caused = {name for each in self._list_symptoms() for name in each.causes}
-        return (*(each for each in mistakes if each.mistake.name not in caused), *self.structural)
-
-    def is_shown_by(self, verdict: Verdict) -> bool:
-        """Whether a verdict shows a mistake outside the equation."""
-        return any(each.is_shown_by(verdict) for each in self._list_symptoms())
-
-    def _list_symptoms(self) -> list[StructuralMistake]:
-        return [each.symptoms for each in self.structural if each.symptoms is not None]
-
-    def mark(
-        self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]
-    ) -> list[PropertyRecord]:
-        """Return the same records, with the explained ones marked."""
-        return [
-            self._mark(record, verdict) if verdict.property in self.properties else record
-            for record, verdict in zip(records, verdicts, strict=True)
-        ]
-
-    def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
-        """Mark a record. Its hint gives the usual reason, and is kept if that is the reason here.
-
-        A hint that comes from reading the submission's code is also a guess, unless a module is
-        missing.
-        """
-        told = verdict.property in TOLD_OF_ITSELF
-        if verdict.hint_is_certain or told or self.is_shown_by(verdict):
-            return replace(record, follows=True)
-        bare = verdict.without_hint()
-        message, words = shorten(bare.message), shorten(bare.redacted_message)
-        return replace(record, follows=True, message=message, words=words)
 
 
 def explain_verdicts(

@@ -26,16 +26,16 @@ from dataclasses import dataclass, field, replace
 from headcheck.grader import fault
 from headcheck.grader.grading import diagnosis, evidence, prints
 from headcheck.grader.grading.attempts import has_side_effects
-from headcheck.grader.grading.consequences import Explained, explain_verdicts
+from headcheck.grader.grading.consequences import explain_verdicts
 from headcheck.grader.grading.evidence import list_candidates
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.recording import (
+    Explained,
     Explanation,
     list_locations,
-    record_properties,
-    record_search,
+    record_verdicts,
 )
 from headcheck.grader.grading.search import SearchResult
 from headcheck.grader.grading.settings import Settings
@@ -122,12 +122,8 @@ class _Stages:
         return replace(found, explained=explained, verdicts=verdicts, faults=faults)
 
     def record(self, found: Explanation) -> Explanation:
-        """Add the records of all properties, which no report can do without."""
-        exercise, searched = self.target.exercise, self.searched
-        given = exercise, found.verdicts, self.settings.points, self.live.harness, searched
-        properties = found.explained.mark(record_properties(*given), found.verdicts)
-        search = None if searched is None else record_search(searched)
-        return replace(found, properties=tuple(properties), search=search)
+        given = self.target.exercise, self.settings.points, self.live.harness, self.searched
+        return record_verdicts(found, *given)
 
     def place(self, found: Explanation) -> Explanation:
         given = self.live.session, self.live.harness, found.verdicts, found.mistakes

@@ -254,10 +254,9 @@ def find_exercise(name: str) -> Exercise:
     raise TargetNotFound(f"there is no exercise {name!r}; {hint}")
 
 
-def refuse_slug(path: str) -> None:
-    """Raise TargetNotFound, naming a file to check, if this path is the slug of an exercise."""
-    slug = path.partition(":")[0]
-    if slug not in BY_SLUG or Path(path).exists() or Path(slug).exists():
+def refuse_slug(slug: str) -> None:
+    """Raise TargetNotFound, naming a file to check, if this is the slug of an exercise."""
+    if slug not in BY_SLUG:
         return
     files = [name for name in (f"{slug}.ipynb", f"{slug}.py") if Path(name).is_file()]
     advice = f"`headcheck start {slug}` makes one"

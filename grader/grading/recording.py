@@ -3,12 +3,11 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import counterexample
 from headcheck.grader.grading.attempts import Repair
-from headcheck.grader.grading.consequences import Explained
 from headcheck.grader.grading.excerpts import SourceLocation
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.search import SearchResult
@@ -28,13 +27,23 @@ from headcheck.grader.report.records import (
     shorten,
 )
 from headcheck.properties.contracts.contract import CONSTANT, Contract
+from headcheck.properties.families.results import the_dtype_is_kept, the_output_is_finite
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
-from headcheck.properties.property import Verdict
+from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
-from headcheck.properties.violations.violation import NOT_FAILED, Note, Status, SubmissionFailed
+from headcheck.properties.violations.violation import (
+    NOT_FAILED,
+    Note,
+    Status,
+    SubmissionFailed,
+    ViolationKind,
+)
+
+if TYPE_CHECKING:  # a right answer loads no mistakes
+    from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
+    from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 
 MAX_PLACED = 6
 """the maximum number of lines of a place around which the source is shown"""
@@ -49,6 +58,57 @@ NUMBERS = frozenset(
     }
 )
 """the groups of properties about the numbers in a result or in its gradients"""
+TOLD_OF_ITSELF = {
+    the_output_is_finite: ViolationKind.FINITE,
+    the_dtype_is_kept: ViolationKind.DTYPE,
+}
+"""properties of all outputs whose violation makes every comparison of numbers fail, too"""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The explanation of a submission's failures."""
+
+    properties: frozenset[Property] = frozenset()
+    """the properties that fail only because of a named mistake"""
+    structural: "tuple[DiagnosedMistake, ...]" = ()
+    """mistakes outside the equation"""
+    faults: tuple[NoteRecord, ...] = ()
+    """faults of headcheck that prevented an explanation"""
+
+    def list_named(self, mistakes: "Sequence[DiagnosedMistake]") -> "tuple[DiagnosedMistake, ...]":
+        """Return all mistakes except those that the structural ones cause."""
+        caused = {name for each in self._list_symptoms() for name in each.causes}
+        return (*(each for each in mistakes if each.mistake.name not in caused), *self.structural)
+
+    def is_shown_by(self, verdict: Verdict) -> bool:
+        """Whether a verdict shows a mistake outside the equation."""
+        return any(each.is_shown_by(verdict) for each in self._list_symptoms())
+
+    def _list_symptoms(self) -> "list[StructuralMistake]":
+        return [each.symptoms for each in self.structural if each.symptoms is not None]
+
+    def mark(
+        self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]
+    ) -> list[PropertyRecord]:
+        """Return the same records, with the explained ones marked."""
+        return [
+            self._mark(record, verdict) if verdict.property in self.properties else record
+            for record, verdict in zip(records, verdicts, strict=True)
+        ]
+
+    def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
+        """Mark a record. Its hint gives the usual reason, and is kept if that is the reason here.
+
+        A hint that comes from reading the submission's code is also a guess, unless a module is
+        missing.
+        """
+        told = verdict.property in TOLD_OF_ITSELF
+        if verdict.hint_is_certain or told or self.is_shown_by(verdict):
+            return replace(record, follows=True)
+        bare = verdict.without_hint()
+        message, words = shorten(bare.message), shorten(bare.redacted_message)
+        return replace(record, follows=True, message=message, words=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +117,7 @@ class Explanation:
 
     verdicts: Sequence[Verdict]
     """with smallest cases, where these were searched for"""
-    mistakes: tuple[DiagnosedMistake, ...] = ()
+    mistakes: "tuple[DiagnosedMistake, ...]" = ()
     explained: Explained = field(default_factory=Explained)
     properties: tuple[PropertyRecord, ...] = ()
     place: PlaceRecord | None = None
@@ -176,6 +236,20 @@ def _build_counterexample(verdict: Verdict, harness: Harness) -> Counterexample 
         return counterexample.build_counterexample(harness.create_context(verdict.case))
     except SubmissionFailed:
         return None
+
+
+def record_verdicts(
+    found: Explanation,
+    exercise: Exercise,
+    given: Points | None,
+    harness: Harness,
+    searched: SearchResult | None,
+) -> Explanation:
+    """Add the records of all properties, and of a search, which no report can do without."""
+    properties = record_properties(exercise, found.verdicts, given, harness, searched)
+    marked = tuple(found.explained.mark(properties, found.verdicts))
+    search = None if searched is None else record_search(searched)
+    return replace(found, properties=marked, search=search)
 
 
 def record_search(searched: SearchResult) -> SearchRecord:

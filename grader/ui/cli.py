@@ -204,9 +204,11 @@ def check(
     A course file sets the points, and the most that is shown. With --watch the exit code is that of
     the last check; Ctrl-C ends it.
     """
-    from headcheck.grader.grading.infer import refuse_slug
+    slug = path.partition(":")[0]
+    if not (Path(path).exists() or Path(slug).exists()):
+        from headcheck.grader.grading.infer import refuse_slug
 
-    refuse_slug(path)
+        refuse_slug(slug)
     with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
         from headcheck.grader.report.feedback import redact_report

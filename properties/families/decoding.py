@@ -15,6 +15,7 @@ import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -32,14 +33,14 @@ from headcheck.properties.families.values import (
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import build_fresh_module
-from headcheck.properties.mistakes.recognisers.cached_calls import RECOGNISERS, CachedOutputs
-from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, recognise
-from headcheck.properties.mistakes.steps.cached_calls import Lengths
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
 from headcheck.properties.terms.case import MaskForm
 from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
 from headcheck.reference import Parameters
+
+if TYPE_CHECKING:
+    from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 SOME_TOKENS = compose(at_least(tokens=5), with_values(mask_form=MaskForm.NONE))
@@ -237,7 +238,7 @@ def decode(
     return [result.outputs[0].double() for result in results]
 
 
-def _assert_whole(context: LiveContext, lengths: Lengths) -> None:
+def _assert_whole(context: LiveContext, lengths: tuple[int, ...]) -> None:
     """Raise Violation unless chunks of these lengths get the outputs of the whole sequence."""
     output = _decode_whole(context, lengths)
     what = f"output of calls with {', '.join(map(str, lengths))} tokens"
@@ -247,7 +248,7 @@ def _assert_whole(context: LiveContext, lengths: Lengths) -> None:
     context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
-def _decode_whole(context: LiveContext, lengths: Lengths) -> Tensor:
+def _decode_whole(context: LiveContext, lengths: tuple[int, ...]) -> Tensor:
     """Return the outputs for a sequence that comes in chunks of these lengths."""
     parts = context.x.split(list(lengths), dim=1)
     chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
@@ -271,11 +272,11 @@ def _assert_part(
 
 
 def _recognise(
-    context: LiveContext, lengths: Lengths, output: Tensor
-) -> tuple[DiagnosedMistake, ...]:
+    context: LiveContext, lengths: tuple[int, ...], output: Tensor
+) -> "tuple[DiagnosedMistake, ...]":
     """Return the mistake that gives this output, if any."""
     tokens = context.case.tokens
-    uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
+    uneven: tuple[tuple[int, ...], ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
     if _is_right(context, output):
         return ()
     outputs = {}
@@ -283,6 +284,10 @@ def _recognise(
         outputs = {each: _decode_whole(context, each) for each in uneven}
     if not outputs:
         return ()
+    # A right answer loads no mistakes.
+    from headcheck.properties.mistakes.recognisers.cached_calls import RECOGNISERS, CachedOutputs
+    from headcheck.properties.mistakes.recognisers.recogniser import recognise
+
     return recognise(CachedOutputs(context, {lengths: output, **outputs}), RECOGNISERS)
 
 
@@ -302,7 +307,9 @@ def _shift(context: LiveContext, padding: list[int]) -> tuple[Tensor, Tensor]:
     return x, mask
 
 
-def _decode_padded(context: LiveContext, x: Tensor, mask: Tensor, lengths: Lengths) -> Tensor:
+def _decode_padded(
+    context: LiveContext, x: Tensor, mask: Tensor, lengths: tuple[int, ...]
+) -> Tensor:
     """Return the outputs for padded sequences that come in chunks of these lengths."""
     chunks, end = list[Chunk](), 0
     for number, part in enumerate(x.split(list(lengths), dim=1)):

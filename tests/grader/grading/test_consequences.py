@@ -12,10 +12,10 @@ from headcheck.grader.grading import consequences
 from headcheck.grader.grading.consequences import (
     PASSED,
     ComputationChecker,
-    Explained,
     explain_verdicts,
     find_consequences,
 )
+from headcheck.grader.grading.recording import Explained
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord, build_report
 from headcheck.grader.report.render import html, text

@@ -6,7 +6,8 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
-from headcheck.grader.grading.consequences import Explained, Failures, SymptomRecogniser
+from headcheck.grader.grading.consequences import Failures, SymptomRecogniser
+from headcheck.grader.grading.recording import Explained
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import text

@@ -162,6 +162,11 @@ ROOMS = (
 )
 """what only answers in other forms need, and only other commands"""
 ENTERED = f"[name for name in sys.modules if name.startswith({ROOMS})]"
+WRONG_ALONE = (
+    *("headcheck.properties.mistakes", "headcheck.grader.grading.explanation"),
+    *("headcheck.grader.grading.consequences", "headcheck.grader.grading.places"),
+)
+"""what only wrong answers need"""
 
 
 @pytest.mark.parametrize("command", ["check right.py", "check wrong.py", "grade right.py wrong.py"])
@@ -178,6 +183,15 @@ def test_an_answer_to_an_exercise_is_judged_without_what_others_need(
         "right" in command,
         "wrong" in command,
     )
+
+
+def test_a_right_answer_is_judged_without_what_explains_wrong_ones(tmp_path: Path) -> None:
+    assert all(map(find_spec, WRONG_ALONE)), "there are such rooms"
+    (tmp_path / "right.py").write_text(BY_SLUG["kv_cache"].solution)
+    ran = run_and_tell(
+        ENTERED.replace(str(ROOMS), str(WRONG_ALONE)), ["check", "right.py"], tmp_path
+    )
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "[]")
 
 
 # -------------------------------------------------------------------------- no secret
