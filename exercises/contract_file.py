@@ -146,7 +146,6 @@ def _get_types(kind: type) -> Mapping[str, Any]:
     return get_type_hints(kind, localns=OTHER_NAMES)
 
 
-@functools.cache
 def list_fields(kind: type) -> Mapping[str, Field[Any]]:
     """Return the fields of a record that are written, by their keys."""
     keys = {name: key for key, name in FIELD_NAMES.items()}

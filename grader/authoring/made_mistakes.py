@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from headcheck.grader.audit.mutants import Mutant, make_mutants
 from headcheck.grader.reading.edits import replace_node, walk
 
-SOFTMAX = ("softmax", "Softmax", "log_softmax")
-EXCHANGES = ("transpose", "permute", "swapaxes", "movedim")
 FILLS = (0.0, -1.0)
 """fill values that are not negative enough to hide a score"""
 Changes = Iterator[tuple[str, ast.expr, ast.expr]]
@@ -20,7 +18,7 @@ Changes = Iterator[tuple[str, ast.expr, ast.expr]]
 def make_mistakes(source: str) -> list[Mutant]:
     """Return the mistakes that can be made in a solution, in the order of its source."""
     tree = ast.parse(source)
-    kinds = (_spoil_results, _spoil_softmaxes, _spoil_fills, _spoil_transposes)
+    kinds = (_spoil_results, _spoil_softmaxes, _spoil_fills)
     edits = (
         (f"{ast.unparse(node)} -> {description}", replace_node(None, node, by))
         for make in kinds
@@ -55,15 +53,9 @@ def _iter_calls(tree: ast.Module, names: Sequence[str]) -> Iterator[tuple[ast.Ca
 
 
 def _spoil_softmaxes(tree: ast.Module) -> Changes:
-    """Yield softmaxes over the queries, and sigmoids in their place."""
-    for node, called in _iter_calls(tree, SOFTMAX):
-        over = [k for k in node.keywords if k.arg != "dim"]
-        if len(over) < len(node.keywords) or node.args:
-            arguments = node.args if len(over) < len(node.keywords) else node.args[:-1]
-            along = ast.keyword("dim", ast.Constant(-2))
-            yield "over the queries", node, ast.Call(called, arguments, [*over, along])
-        of_torch = isinstance(called.value, ast.Name) and called.value.id in ("torch", "F")
-        if called.attr == "softmax" and of_torch:
+    """Yield sigmoids in place of softmaxes."""
+    for node, called in _iter_calls(tree, ("softmax",)):
+        if isinstance(called.value, ast.Name) and called.value.id in ("torch", "F"):
             sigmoid = ast.Attribute(ast.Name("torch"), "sigmoid")
             yield "sigmoid", node, ast.Call(sigmoid, node.args[:1], [])
 
@@ -75,24 +67,3 @@ def _spoil_fills(tree: ast.Module) -> Changes:
             for fill in FILLS:
                 filled = ast.Call(called, [node.args[0], ast.Constant(fill)], node.keywords)
                 yield f"filled with {fill:g}", node, filled
-
-
-def _spoil_transposes(tree: ast.Module) -> Changes:
-    """Yield shapes that are changed without exchanging axes first."""
-    for node, called in _iter_calls(tree, ("reshape", "view", "flatten")):
-        inner = _skip_exchange(called.value)
-        if inner is not None:
-            name = "reshape" if called.attr == "view" else called.attr
-            reshaped = ast.Call(ast.Attribute(inner, name), node.args, node.keywords)
-            yield "not exchanged first", node, reshaped
-
-
-def _skip_exchange(value: ast.expr) -> ast.expr | None:
-    """Return a tensor before its axes were exchanged; None if they were not."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr in EXCHANGES:
-            return value.func.value
-        if value.func.attr != "contiguous":
-            return None
-        value = value.func.value
-    return None

@@ -35,7 +35,7 @@ from headcheck.grader.grading.recording import (
 )
 from headcheck.grader.grading.refusals import excuse_precision, leave_out_refused, list_refusals
 from headcheck.grader.grading.repair import find_repair, find_stop, undoes_slip
-from headcheck.grader.grading.search import SearchResult, search_further
+from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.ungraded import explain_load_error, record_ungraded
 from headcheck.grader.reading.submission import Submission
@@ -197,7 +197,13 @@ class DefinitionGrader:
             if searched is not None:
                 verdicts = [searched.found.get(v.property, v) for v in verdicts]
             hinted = attach_hint(verdicts, judged.warnings)
-            explanation = self._explain(live, target, hinted, searched)
+            if all(verdict.status is Status.PASSED for verdict in hinted):
+                given = target.exercise, self.settings.points, live.harness, searched
+                explanation = record_verdicts(Explanation(hinted), *given)
+            else:  # a quarter of all modules explain failures: a right answer loads none of them
+                from headcheck.grader.grading.explanation import explain_failures
+
+                explanation = explain_failures(live, target, self.settings, hinted, searched)
         except SubmissionFailed as failed:
             return self._record_failure(failed, judged, submission)
         silenced, status = judged.attempt.silenced, summarise_status(verdicts)
@@ -211,21 +217,6 @@ class DefinitionGrader:
         record = record_definition(submission, target, self._began, *found, self.settings.rounding)
         repair = judged.attempt.repair
         return record if repair is None else self._charge(record, repair, live)
-
-    def _explain(
-        self,
-        live: LiveChecker,
-        target: Target,
-        verdicts: Sequence[Verdict],
-        searched: SearchResult | None,
-    ) -> Explanation:
-        if all(verdict.status is Status.PASSED for verdict in verdicts):
-            given = target.exercise, self.settings.points, live.harness, searched
-            return record_verdicts(Explanation(verdicts), *given)
-        # A quarter of all modules explain failures, and a right answer loads none of them.
-        from headcheck.grader.grading.explanation import explain_failures
-
-        return explain_failures(live, target, self.settings, verdicts, searched)
 
     def _charge(
         self, record: SubmissionRecord, found: Repair, live: LiveChecker
