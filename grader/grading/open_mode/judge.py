@@ -143,7 +143,7 @@ def _has_layers(outcome: Outcome) -> bool:
     return contract is not None and contract.has(C.PROJECTED)
 
 
-# Of the masks of a class that takes several, each is judged, and the record that loses most kept.
+# Each mask of a class that takes several is judged, and the record that loses most is kept.
 
 
 def takes_mask(binding: Binding) -> bool:
