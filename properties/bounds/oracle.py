@@ -153,16 +153,9 @@ def _compute_expected(
         return _compute_expected_of_block(*given, scale, variant)
     keys_from, values_from = (others[0], others[-1]) if others else (x, x)
     exact = multi_head_attention(
-        x,
-        parameters,
-        case.heads,
-        may_attend,
-        scale,
-        keys_from=keys_from,
-        values_from=values_from,
-        variant=variant,
-        added=added,
-    )
+        x, parameters, case.heads, may_attend, scale,
+        keys_from=keys_from, values_from=values_from, variant=variant, added=added,
+    )  # fmt: skip
     if not contract.has(Capability.ATTENTION):
         return _compute_expected_linear(exact, case, x, parameters)
 

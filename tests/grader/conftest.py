@@ -160,16 +160,15 @@ def confined_sandbox(level: str, connect_zygote: ConnectZygote) -> Iterator[Sand
         yield SandboxDriver(server)
 
 
-def choose_place(
-    request: pytest.FixtureRequest, server: ServerHandle, settings: Settings
-) -> Sandbox:
-    """A server where a test sets limits or is marked `confined`; else this process.
+def choose_place(request: pytest.FixtureRequest, settings: Settings) -> Sandbox:
+    """A sandbox where a test sets limits or is marked `confined`; else this process.
 
-    The verdicts are the same (`batch/test_same_verdicts.py`), and cost a third less.
+    The verdicts are the same (`batch/test_same_verdicts.py`), and cost a quarter less.
     """
     limited = settings.limits != Limits() or settings.limit_overrides
     if limited or request.node.get_closest_marker("confined"):
-        return server
+        driver: SandboxDriver = request.getfixturevalue("sandbox")
+        return driver.server
     return UnconfinedSandbox("a process is not the point of this test")
 
 
@@ -177,9 +176,7 @@ GradeNotebook = Callable[..., dict[str, SubmissionRecord]]
 
 
 @pytest.fixture
-def grade_notebook(
-    request: pytest.FixtureRequest, sandbox: SandboxDriver, tmp_path: Path
-) -> GradeNotebook:
+def grade_notebook(request: pytest.FixtureRequest, tmp_path: Path) -> GradeNotebook:
     """Grades a notebook of these cells; the records by the names that were judged."""
 
     def grade_cells(
@@ -190,9 +187,7 @@ def grade_notebook(
         exercise = BY_SLUG[slug] if slug else None
         settings = Settings(exercise=exercise, limits=limits or Limits())
         [handed_in] = find_submissions([str(path)])
-        records = grade_file_or_raise(
-            choose_place(request, sandbox.server, settings), handed_in, settings
-        )
+        records = grade_file_or_raise(choose_place(request, settings), handed_in, settings)
         return {record.name or "": record for record in records}
 
     return grade_cells
@@ -203,16 +198,14 @@ GradeAll = Callable[..., Sequence[SubmissionRecord]]
 
 
 @pytest.fixture
-def grade_all(request: pytest.FixtureRequest, server: ServerHandle, tmp_path: Path) -> GradeAll:
+def grade_all(request: pytest.FixtureRequest, tmp_path: Path) -> GradeAll:
     """Grades all definitions of a module."""
-    if sys.platform != "linux":
-        pytest.skip("the fork server is Linux's")
 
     def grade(text: str, settings: Settings | None = None) -> Sequence[SubmissionRecord]:
         (tmp_path / "ada.py").write_text(text, encoding="utf-8")
         [handed_in] = find_submissions([str(tmp_path / "ada.py")])
         settings = settings or Settings()
-        return grade_file_or_raise(choose_place(request, server, settings), handed_in, settings)
+        return grade_file_or_raise(choose_place(request, settings), handed_in, settings)
 
     return grade
 
