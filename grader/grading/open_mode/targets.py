@@ -1,5 +1,6 @@
 """Make targets of classes in terms of their own, with or without an exercise."""
 
+import functools
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +52,7 @@ every check runs live."""
 def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:
     """Return a class as a target without an exercise; its masks `apart` are judged alone."""
     title = describe_attention(binding.contract)
-    exercise = Exercise(OPEN, title, binding.broken or binding.contract, Path(), cases=CASES)
+    exercise = _make_exercise(title, binding.broken or binding.contract)
     read = grounds.RAISES if binding.raises else grounds.FLOWS
     found = [(read if binding.inexact else grounds.COMPUTES).say(title)]
     call = tuple(parameter for parameter in signature.call if parameter.name not in apart)
@@ -63,6 +64,12 @@ def make_open_target(signature: Signature, binding: Binding, apart: Collection[s
         found.append(grounds.MASKS.say(names))
     found.append(describe_intent(binding.contract))
     return Target(exercise, signature.name, _make_notes(found))
+
+
+@functools.lru_cache(maxsize=32)
+def _make_exercise(title: str, contract: Contract) -> Exercise:
+    """Return what a contract asks; where it is asked again, its cases are not planned again."""
+    return Exercise(OPEN, title, contract, Path(), cases=CASES)
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:
