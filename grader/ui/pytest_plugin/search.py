@@ -57,6 +57,7 @@ class CaseFailed(Exception):
 
 def finish_search(suite: PropertySuite, search: Callable[[], None]) -> VariantOutcome:
     """Run a search that `make_search` made, and return its outcome. Raises internal errors only."""
+    gc.freeze()  # what is there already need not be looked through
     try:
         search()
     except CaseFailed as found:
@@ -68,6 +69,7 @@ def finish_search(suite: PropertySuite, search: Callable[[], None]) -> VariantOu
     finally:
         suite.forget_searched()
         gc.collect()  # what was raised holds tensors in cycles
+        gc.unfreeze()
     return VariantOutcome()
 
 
