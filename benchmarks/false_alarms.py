@@ -54,6 +54,7 @@ def count_search(answer: Answer, seed: int) -> tuple[tuple[str, ...], int, int]:
     Returns the names of broken properties, the number of cases, and the number of checks.
     """
     gc.collect()
+    gc.freeze()  # what is left stays, and need not be looked at again
     exercise, checks = BY_SLUG[answer.exercise], 0
     channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
     harness = Harness(ChannelSubject(channel), exercise.contract)

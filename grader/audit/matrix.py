@@ -183,6 +183,7 @@ def check_answer(
 ) -> AnswerResult:
     """Check one answer to an exercise in this process, on the cases for a seed."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
+    gc.freeze()  # what is left stays, and need not be looked at again after this answer
     harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
 
