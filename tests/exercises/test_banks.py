@@ -22,7 +22,7 @@ from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
-from tests.changes import list_touched_answers, thin_out
+from tests.changes import find_changed_claims, list_touched_answers, thin_out
 from tests.submissions import accuse, load
 
 # A warning of torch about what an answer does is no exception anywhere else, and so it must not
@@ -126,6 +126,15 @@ def needed_by(claim: Property) -> set[Property]:
 @pytest.mark.sampled("exercise", ALL, SOME, ids=lambda exercise: exercise.slug)
 def test_solution_satisfies_every_property(exercise: Exercise) -> None:
     must_be_accepted(load_answers(exercise)[0])
+
+
+def test_a_claim_that_changed_holds_of_every_solution() -> None:
+    """Of all claims in the same module: a change cannot be followed any nearer."""
+    changed = find_changed_claims()
+    for exercise in SMALL:
+        if asked := [each for each in exercise.properties if each.claim in changed]:
+            told = examined(load_answers(exercise)[0]).broken(asked)
+            assert not told, f"{exercise.slug}: {told}"
 
 
 @pytest.mark.sampled("answer", answers("right"), sample("right"))
