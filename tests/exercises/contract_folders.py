@@ -33,7 +33,7 @@ qkv_bias = { quantity = "bias", default = false, optional = true }
 values = 40
 
 [limits]
-idle_s = 2.5
+idle_s = 0.5
 """
 
 

@@ -103,7 +103,7 @@ def test_every_key_becomes_a_field(tmp_path: Path) -> None:
     exercise = load_exercise(write_folder(tmp_path / "fused-2"))
     assert (exercise.slug, exercise.title) == ("fused-2", "Fused attention")
     assert exercise.points == {PropertyGroup.VALUES: 40}
-    assert exercise.limits == {"idle_s": 2.5}
+    assert exercise.limits == {"idle_s": 0.5}
     contract = exercise.contract
     assert contract.entry is Entry.CLASS
     assert contract.arguments == (
