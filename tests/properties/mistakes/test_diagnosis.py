@@ -17,7 +17,7 @@ from headcheck.properties.mistakes.catalogue import DETERMINISTIC, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
 from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs, Pipeline, StepOverrides
-from headcheck.properties.mistakes.recognisers.answers import MIN_ANSWERS
+from headcheck.properties.mistakes.recognisers.answers import MIN_ANSWERS, collect_answers
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.terms.peculiarity import SHORTER_THAN_CONTEXT
 from headcheck.reference import Parameters, causal_mask
@@ -205,13 +205,19 @@ def test_crashes_of_what_is_known_to_be_lacking_hide_no_mistake() -> None:
     assert MIN_ANSWERS <= found.cases_matched < found.cases_tried
 
 
+def test_answers_are_right_if_none_of_some_dtype_is_wrong() -> None:
+    assert collect_answers(harness({}), "cpu").are_right
+    assert not collect_answers(harness(first_way("no_scale")), "cpu").are_right
+
+
 def test_an_unknown_mistake_is_not_named() -> None:
     unknown: StepOverrides = {"scale": lambda s: s.raw_scores * s.inputs.scale * 1.001}
     assert diagnose(harness(unknown)) == ()
     assert diagnose(harness({**unknown, **first_way("no_mask")})) == ()
 
 
-def test_a_mistake_in_one_of_two_answers_is_named() -> None:
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_mistake_in_one_of_two_answers_is_named(wrong: int) -> None:
     contract = BY_SLUG["causal_weights"].contract
     assert contract.returns is Returns.WEIGHTS_TWICE
 
@@ -220,8 +226,9 @@ def test_a_mistake_in_one_of_two_answers_is_named() -> None:
         past = causal_mask(scores.shape[-1])
         late = causal_mask(scores.shape[-1] + 1)[1:, 1:].roll(-1, 0) | past
         late[-1] = True
-        right = scores.masked_fill(~past, -float("inf")).softmax(-1)
-        return right, scores.masked_fill(~late, -float("inf")).softmax(-1)
+        kept = [late, past] if wrong == 0 else [past, late]
+        one, other = (scores.masked_fill(~each, -float("inf")).softmax(-1) for each in kept)
+        return one, other
 
     found = diagnose(Harness(make_subject({"causal_weights": causal_weights}), contract))
     assert names(found) == ["next_token_visible"]
