@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from headcheck.exercises import ALL, BY_SLUG
 from headcheck.exercises.answers import Answer
-from headcheck.grader.audit.matrix import initialise_process, load_answers, load_namespace
+from headcheck.grader.audit.matrix import initialise_process, load_answers, load_subject
 from headcheck.grader.grading.search import DroppingChannel, search
 from headcheck.grader.grading.search_limit import SearchLimit
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
@@ -56,7 +56,7 @@ def count_search(answer: Answer, seed: int) -> tuple[tuple[str, ...], int, int]:
     gc.collect()
     gc.freeze()  # what is left stays, and need not be looked at again
     exercise, checks = BY_SLUG[answer.exercise], 0
-    channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
+    channel = DroppingChannel(load_subject(answer).channel)
     harness = Harness(ChannelSubject(channel), exercise.contract)
 
     def check(prop: Property, case: Case) -> Verdict:

@@ -27,7 +27,7 @@ def execute(*sources: str) -> dict[str, Any]:
 
 
 def load_source(source: str, contract: Contract) -> Harness:
-    return Harness(make_subject(execute(source)), contract)
+    return Harness(make_subject(execute(source), source), contract)
 
 
 def load(answer: Answer, exercise: Exercise) -> Harness:

@@ -184,7 +184,7 @@ def check_answer(
     """Check one answer to an exercise in this process, on the cases for a seed."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
     gc.freeze()  # what is left stays, and need not be looked at again after this answer
-    harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
+    harness = Harness(load_subject(answer), exercise.contract)
     seconds: dict[str, float] = {}
 
     def check_timed(prop: Property, cases: Sequence[Case]) -> Verdict:
@@ -194,7 +194,7 @@ def check_answer(
         return verdict
 
     def restart() -> None:
-        harness.subject = make_subject(load_namespace(answer))
+        harness.subject = load_subject(answer)
         harness.forget()
 
     start = time.process_time()
@@ -220,7 +220,7 @@ def _search(
     limit: SearchLimit,
 ) -> SearchResult:
     slow = 0
-    channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
+    channel = DroppingChannel(load_subject(answer).channel)
     harness = Harness(ChannelSubject(channel), exercise.contract)
 
     def check(prop: Property, case: Case) -> Verdict:
@@ -236,6 +236,11 @@ def _search(
         channel.drop_all()
 
     return search(exercise, verdicts, check, finish_case, limit, seed=seed)
+
+
+def load_subject(answer: Answer) -> ChannelSubject:
+    """Execute an answer in this process; raises BadBank as `load_namespace` does."""
+    return make_subject(load_namespace(answer), answer.source)
 
 
 def load_namespace(answer: Answer) -> dict[str, Any]:

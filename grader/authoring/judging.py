@@ -5,18 +5,16 @@ until it breaks a property.
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind
-from headcheck.grader.audit.matrix import load_namespace
+from headcheck.grader.audit.matrix import load_subject
 from headcheck.grader.batch.check import check_by_batches
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
@@ -56,9 +54,9 @@ class Behaviour:
         return all(_are_close(one, another) for one, another in pairs)
 
 
-def observe(namespace: Mapping[str, Any], exercise: Exercise) -> Behaviour:
+def observe(subject: Subject, exercise: Exercise) -> Behaviour:
     """Call a module's definition on the cases of an exercise, in evaluation and in training."""
-    subject, contract = make_subject(dict(namespace)), exercise.contract
+    contract = exercise.contract
     cases = generate_case_set(contract, CASES, seed=1)
     return Behaviour(tuple(o for case in cases for o in _iter_outcomes(subject, contract, case)))
 
@@ -147,20 +145,20 @@ class Judged:
 def judge(answer: Answer, exercise: Exercise) -> Judged:
     """Judge one answer in this process; a right answer is judged only by its results."""
     try:
-        same = observe(load_namespace(answer), exercise).equals(_observe_solution(exercise))
+        same = observe(load_subject(answer), exercise).equals(_observe_solution(exercise))
     except ValueError:
         return Judged(answer, DOES_NOT_RUN)
     if not answer.is_wrong:
         return Judged(answer, same=same)
-    harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
+    harness = Harness(load_subject(answer), exercise.contract)
     caught = _find_broken(exercise, harness)
     if caught is not None:
-        found = diagnose(Harness(make_subject(load_namespace(answer)), exercise.contract))
+        found = diagnose(Harness(load_subject(answer), exercise.contract))
         mistake = found[0].mistake.name if len(found) == 1 else None
         return Judged(answer, caught.name, mistake, same)
     if not same:  # the results may be the same with the weights named as the harness found them
         renamed = replace(exercise, contract=harness.contract)
-        same = observe(load_namespace(answer), renamed).equals(_observe_solution(exercise))
+        same = observe(load_subject(answer), renamed).equals(_observe_solution(exercise))
     return Judged(answer, same=same)
 
 
@@ -178,4 +176,4 @@ def _find_broken(exercise: Exercise, harness: Harness) -> Property | None:
 @functools.cache
 def _observe_solution(exercise: Exercise) -> Behaviour:
     answer = Answer(exercise.slug, AnswerKind.SOLUTION, "solution", "", exercise.solution)
-    return observe(load_namespace(answer), exercise)
+    return observe(load_subject(answer), exercise)

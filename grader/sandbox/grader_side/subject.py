@@ -75,12 +75,18 @@ def _copy_tensors(tensors: NamedTensors) -> NamedTensors:
     return tuple((name, tensor.detach().clone()) for name, tensor in tensors)
 
 
-def make_subject(namespace: Mapping[str, Any]) -> "ChannelSubject":
-    """Return trusted objects of this process, by name, as a subject."""
+def make_subject(namespace: Mapping[str, Any], source: str = "") -> "ChannelSubject":
+    """Return trusted objects of this process, by name, as a subject.
+
+    Their module's `source` tells which defaults a config class of its own has.
+    """
     # Here, since the grader process holds no worker for code that it cannot trust.
+    from headcheck.grader.reading.cells import read_source
     from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
-    return ChannelSubject(InProcessChannel(WorkerRuntime(dict(namespace))))
+    host = WorkerRuntime(dict(namespace))
+    host.source = read_source(source.encode(), "py")
+    return ChannelSubject(InProcessChannel(host))
 
 
 @dataclass(eq=False)

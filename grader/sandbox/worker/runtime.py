@@ -89,7 +89,7 @@ class WorkerRuntime(ObjectCaller):
         self.names: tuple[str, ...] = ()
         """the names that were loaded"""
         self.initial_namespace = dict(self.namespace)
-        self.loading = Loading(make_module({}, TOP), [])
+        self.loading = Loading(make_module(self.namespace, TOP), [])
         self.module: types.ModuleType | None = None
         """the module in which names are looked up, if a submission's source was run"""
         self.variants: dict[tuple[tuple[str, Number], ...], Loading] = {}

@@ -7,9 +7,15 @@ import pytest
 from click.testing import CliRunner
 
 from headcheck.exercises import ALL, BY_SLUG
-from headcheck.exercises.answers import Answer, AnswerKind, list_answers
+from headcheck.exercises.answers import Answer, AnswerKind, find_answer, list_answers
 from headcheck.grader.audit import page as shown
-from headcheck.grader.audit.matrix import AnswerResult, Audit, load_answers, run_audit
+from headcheck.grader.audit.matrix import (
+    AnswerResult,
+    Audit,
+    load_answers,
+    load_subject,
+    run_audit,
+)
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.ui.cli import cli
 
@@ -37,6 +43,13 @@ def test_a_survivor_and_a_false_alarm_are_unclean() -> None:
     assert Audit((EXERCISE,), (KILLED, ACCEPTED)).clean
     assert not Audit((EXERCISE,), (KILLED, SURVIVOR)).clean
     assert not Audit((EXERCISE,), (KILLED, ACCUSED)).clean
+
+
+def test_a_config_has_what_the_answer_s_own_config_has_by_default() -> None:
+    exercise = BY_SLUG["causal_self_attention"]
+    subject = load_subject(find_answer(exercise, "own_config_with_a_flag"))
+    sizes = {"n_head": 2, "n_embd": 8, "bias": True}
+    assert subject.construct(exercise.contract.name, {"config": sizes}, seed=0).list_modes()
 
 
 def test_kills_are_counted_on_wrong_answers_alone() -> None:
