@@ -182,7 +182,7 @@ def write(fd: int, message: Message, wait_more: WaitMore | None = None) -> None:
 
     Raises BrokenPipeError, BadFrame, and any exception of `wait_more`.
     """
-    pending = [memoryview(part).cast("B") for part in encode(message)]
+    pending = [memoryview(part) for part in encode(message)]
     while pending:
         try:
             sent = os.writev(fd, pending[:64])

@@ -14,6 +14,7 @@ import pytest
 from headcheck.grader.course.export import FORMATS, ExportedFiles, ExportError, Gradebook, export
 from headcheck.grader.course.export.gradebook import (
     FORMULA_PREFIXES,
+    compare_maxima,
     escape_cell,
     format_number,
     make_file_name,
@@ -179,6 +180,11 @@ def test_reasons_for_decisions_are_shown_to_graders_only(odd_gradebook: Gradeboo
 def test_points_have_no_exponent_and_no_needless_zeros() -> None:
     written = [format_number(x) for x in (0.0, -0.0, 100.0, 1e-7, 0.1 + 0.2, 33.333333, 1e6)]
     assert written == ["0", "0", "100", "0", "0.3", "33.33", "1000000"]
+
+
+def test_a_sheet_s_maximum_is_compared_in_hundredths() -> None:
+    assert compare_maxima("0.3", 0.1 + 0.2) == ()
+    assert len(compare_maxima("0.31", 0.1 + 0.2)) == 1
 
 
 def test_file_names_of_students_stay_in_the_folder() -> None:
