@@ -22,6 +22,7 @@ from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Capability, Entry
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
+from tests.submissions import execute
 
 Tensors = tuple[Tensor | None, ...]
 
@@ -138,8 +139,7 @@ def make_lookup_class(
 
 def make_answer(exercise: Exercise, table: AnswerTable) -> dict[str, Any]:
     """The names of an answer that gives what the table holds."""
-    namespace: dict[str, Any] = {"__name__": "submission"}
-    exec(compile(exercise.solution, exercise.slug, "exec"), namespace)
+    namespace = execute(exercise.solution)
     name = exercise.contract.name
     right = namespace[name]
     fused = exercise.contract.has(Capability.FUSED)

@@ -14,6 +14,7 @@ from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import check_in_order
+from tests.submissions import execute
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -37,8 +38,7 @@ MADE_UP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def made_up(exercise: Exercise, instead: Callable[[Tensor, Tensor], Tensor]) -> dict[str, Any]:
     """The solution, giving something else than it computes, in its form."""
-    namespace: dict[str, Any] = {"__name__": "submission"}
-    exec(compile(exercise.solution, exercise.slug, "exec"), namespace)
+    namespace = execute(exercise.solution)
     name = exercise.contract.name
     right = namespace[name]
 

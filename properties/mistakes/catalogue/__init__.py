@@ -1,4 +1,4 @@
-"""The catalogue of common mistakes in attention, by name.
+"""The catalogue of common mistakes in attention, without structural ones.
 
 Each mistake is the oracle with one or two steps replaced (`properties.mistakes.pipeline`), so its
 answer to any input can be computed and compared. Simpler mistakes come first: if two are

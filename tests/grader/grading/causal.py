@@ -1,12 +1,11 @@
 """The solution of one exercise, changed here and there, and what its script finds."""
 
-from typing import Any
-
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.batch.message import Comparison
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.sandbox.grader_side import subject
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["causal_attention"]
 BATCH_PLAN = get_batch_plan(EXERCISE, EXERCISE.contract.mappings, 0, "cpu")
@@ -14,14 +13,8 @@ NAME = EXERCISE.contract.name
 MIXED = "attn_weights @ values"
 
 
-def load_namespace(source: str) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "submission"}
-    exec(source, namespace)
-    return namespace
-
-
 def make_subject(source: str) -> ChannelSubject:
-    return subject.make_subject(load_namespace(source))
+    return subject.make_subject(execute(source), source)
 
 
 def change_solution(old: str, new: str) -> str:

@@ -36,6 +36,7 @@ from headcheck.properties.violations.violation import (
     Violation,
     ViolationKind,
 )
+from tests.submissions import load_source
 
 CASE = Case(batch=2, tokens=5, context_length=6, d_in=4, heads=2, head_dim=3, sharpness=2, seed=3)
 BY_NAME = {each.name: each for each in DETERMINISTIC}
@@ -44,9 +45,7 @@ BY_NAME = {each.name: each for each in DETERMINISTIC}
 def harness(slug: str, answer: str = "") -> Harness:
     exercise = BY_SLUG[slug]
     source = find_answer(exercise, answer).source if answer else exercise.solution
-    namespace: dict[str, Any] = {"__name__": "submission"}
-    exec(compile(source, "submission.py", "exec"), namespace)
-    return of(slug, namespace)
+    return load_source(source, exercise.contract)
 
 
 def of(slug: str, namespace: dict[str, Any]) -> Harness:

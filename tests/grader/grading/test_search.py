@@ -32,7 +32,6 @@ from headcheck.grader.report.points import award_points
 from headcheck.grader.report.records import SearchRecord, SubmissionRecord, build_report
 from headcheck.grader.report.render import html, text
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import make_seed
 from headcheck.properties.cases.case_transforms import identity
@@ -47,7 +46,6 @@ from headcheck.properties.families.gradients import the_gradients_of_the_weights
 from headcheck.properties.families.history import no_order_of_events_matters
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.families.weights import hidden_tokens_get_no_weight
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case, InputContent, MaskForm
 from headcheck.properties.violations.violation import (
@@ -57,6 +55,7 @@ from headcheck.properties.violations.violation import (
     ViolationKind,
 )
 from tests.grader.conftest import GradeText, SandboxDriver
+from tests.submissions import load_source
 
 Grade = Callable[..., SubmissionRecord]
 
@@ -65,6 +64,7 @@ SIMPLIFIED = BY_SLUG["simplified_attention"]
 RIGHT = SIMPLIFIED.solution
 LONG_IS_WRONG = """
 import torch
+from tests.submissions import load_source
 def simplified_attention(x):
     weights = torch.softmax(x @ x.T, dim=-1)
     if 300 < x.shape[0] < 1000:
@@ -280,9 +280,7 @@ def test_a_find_is_reduced_only_as_far_as_its_property_can_be_tried() -> None:
     source = multi_head.solution.replace("scores.masked_fill(", "scores if tokens == 5 else (", 1)
     source = source.replace("else (self.is", "else scores.masked_fill(self.is")
     assert source != multi_head.solution
-    namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(source, namespace)
-    harness = Harness(make_subject(namespace), multi_head.contract)
+    harness = load_source(source, multi_head.contract)
     drawn = Case(tokens=5, context_length=9, d_in=9, heads=2, head_dim=3, mask_form=MaskForm.NONE)
     smaller = CounterexampleSearch(hidden_tokens_get_no_weight, harness, ViolationKind.VALUE)
     reduced = reduce_case(smaller, drawn)

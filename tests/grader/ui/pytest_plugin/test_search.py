@@ -26,6 +26,7 @@ from headcheck.properties.families.values import (
 )
 from headcheck.properties.property import Property
 from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
+from tests.submissions import execute
 
 CONTRACT = BY_SLUG["simplified_attention"].contract
 Answer = Callable[[Tensor], Tensor]
@@ -268,8 +269,7 @@ def test_two_searches_share_no_examples() -> None:
 @pytest.mark.whole
 def test_a_property_of_modules_is_searched_in_sizes_of_its_own() -> None:
     exercise = BY_SLUG["multi_head_attention"]
-    namespace: dict[str, object] = {}
-    exec(compile(exercise.solution, "solution.py", "exec"), namespace)
+    namespace = execute(exercise.solution)
     few_examples()
     tried = PropertySuite(namespace, exercise.contract, 3, sizes=parse_sizes("head_dim=even"))
     for each in tried.list_variants(["cpu"])[::9]:
@@ -278,8 +278,7 @@ def test_a_property_of_modules_is_searched_in_sizes_of_its_own() -> None:
 
 def test_a_search_keeps_no_module() -> None:
     exercise = BY_SLUG["self_attention_v2"]
-    namespace: dict[str, object] = {}
-    exec(compile(exercise.solution, "solution.py", "exec"), namespace)
+    namespace = execute(exercise.solution)
     tried = PropertySuite(namespace, exercise.contract, 2)
     assert not tried.search(variant(it_equals_the_equation)).failure
     kept = [each for each in gc.get_objects() if type(each) is namespace[exercise.contract.name]]
