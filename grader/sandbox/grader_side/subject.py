@@ -59,7 +59,7 @@ class InProcessChannel:
     count: int = 0
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        with isolate_random_state():
+        with _TURN, isolate_random_state():
             return self.carry_out(op, meta, tensors)
 
     def carry_out(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> Message:

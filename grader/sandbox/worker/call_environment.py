@@ -78,19 +78,26 @@ verdict can be reproduced.
 """
 
 
+_SPARE_GENERATORS: list[Any] = []
+
+
 @contextlib.contextmanager
 def isolate_random_state() -> Iterator[None]:
     """Restore the random state of the process at the end of the context."""
     state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _get_gpu_states()
     numpy = sys.modules.get("numpy")
-    numpy_state = None if numpy is None else numpy.random.get_state()
+    if numpy is not None:  # to copy its state would take longer than many a request
+        own = numpy.random.get_bit_generator()
+        spare = _SPARE_GENERATORS.pop() if _SPARE_GENERATORS else numpy.random.MT19937()
+        numpy.random.set_bit_generator(spare)
     try:
         yield
     finally:
         torch.set_rng_state(state)
         random.setstate(python_state)
         if numpy is not None:
-            numpy.random.set_state(numpy_state)
+            numpy.random.set_bit_generator(own)
+            _SPARE_GENERATORS.append(spare)
         if on_gpu:
             torch.cuda.set_rng_state_all(on_gpu)
 
