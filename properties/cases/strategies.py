@@ -7,7 +7,7 @@ same Hypothesis seed the same cases are drawn, whichever modules are loaded: see
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -191,30 +191,36 @@ def smaller_cases(case: Case) -> SearchStrategy[Case]:
     return st.builds(Case, **{name: st.sampled_from(fields[name]) for name in fields})
 
 
-def draw_from(values: Sequence[T]) -> SearchStrategy[T]:
+def draw_from(draw: DrawFn, values: Sequence[T]) -> T:
     """Draw one of these values; it shrinks to the first.
 
     `st.sampled_from` and `st.integers` also try constants from the loaded modules, and so draw
     different examples for different subjects or processes. No module contains numbers around
     `OFFSET`.
     """
-    return st.integers(OFFSET, OFFSET + len(values) - 1).map(lambda n: values[n - OFFSET])
+    return values[draw(_make_numbers(len(values))) - OFFSET]
+
+
+@cache
+def _make_numbers(count: int) -> SearchStrategy[int]:
+    """Numbers from `OFFSET` on; a strategy takes as long to make as to draw from many times."""
+    return st.integers(OFFSET, OFFSET + count - 1)
 
 
 @st.composite
 def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> Case:
     larger = [name for name in most if most[name] > USUAL_SIZES[name]]
     # More faults wait for a length than for another size.
-    large = draw(draw_from(["", "", *larger[:1], *larger])) if larger else ""
+    large = draw_from(draw, ["", "", *larger[:1], *larger]) if larger else ""
     values: dict[str, Any] = {
-        name: draw(draw_from(range(1, min(most[name], USUAL_SIZES[name]) + 1))) for name in most
+        name: draw_from(draw, range(1, min(most[name], USUAL_SIZES[name]) + 1)) for name in most
     }
     if large:
-        values[large] = draw(draw_from(_list_large_sizes(USUAL_SIZES[large], most[large])))
-    values |= {name: draw(draw_from(choices)) for name, choices in options.items()}
+        values[large] = draw_from(draw, _list_large_sizes(USUAL_SIZES[large], most[large]))
+    values |= {name: draw_from(draw, choices) for name, choices in options.items()}
     return Case(
-        context_length=values["tokens"] + draw(draw_from(range(max(1, values["tokens"])))),
-        seed=draw(draw_from(range(1000))),
+        context_length=values["tokens"] + draw_from(draw, range(max(1, values["tokens"]))),
+        seed=draw_from(draw, range(1000)),
         **values,
     )
 
