@@ -16,13 +16,11 @@ from tests.servers import connect_zygote, server, shared_zygote
 # What has its annotated shapes checked on every call while tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
 SHAPE_CHECKED = [
-    f"headcheck.reference.{name}"
-    for name in ("attention", "linear", "masks", "multi_head", "streaming")
+    f"headcheck.reference.{name}" for name in ("attention", "masks", "multi_head", "streaming")
 ]
-# The tests in these folders, which call all of it in every way, check shapes in every run; the
-# others with `--whole` or `-m deep`: to check takes a fifth of the time that judging takes.
-NOT_CHECKED = Path(__file__).parent / "properties" / "binding"  # thousands of hypotheses
-WHERE_CHECKED = [Path(__file__).parent / name for name in ("reference", "properties")]
+# The tests in these folders, which call all of it, and with every part, check shapes in every run;
+# the others with `--whole` or `-m deep`: to check takes a quarter of the time of many.
+WHERE_CHECKED = [Path(__file__).parent / name for name in ("reference", "kinds")]
 
 # Before any operation: the thread pool that one starts would outlive the call, and a process
 # with threads cannot be forked safely.
@@ -84,7 +82,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Check shapes, or leave them: before the first fixture of a test is set up."""
     is_ordinary = not item.config.option.whole and item.config.option.markexpr == "not deep"
     is_checked = any(folder in item.path.parents for folder in WHERE_CHECKED)
-    is_checked = is_checked and NOT_CHECKED not in item.path.parents
     config.update("jaxtyping_disable", is_ordinary and not is_checked)
 
 
