@@ -31,7 +31,7 @@ from headcheck.properties.terms.size_rules import SizeRules
 from headcheck.reference import Parameters
 
 T = TypeVar("T")
-OFFSET = 0x6A09_E667_F3BC_C908
+OFFSET = 0x6A09_E667 << 32  # written out, it would be such a constant itself: see `draw_from`
 USUAL_SIZES = {"tokens": 12, "heads": 5, "head_dim": 6, "batch": 3, "d_in": 8}
 """Sizes up to these are equally likely. At most one size of a case is larger, so cases stay
 cheap."""

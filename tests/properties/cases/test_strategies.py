@@ -1,5 +1,6 @@
 """Cases are valid by construction, and shrink to the smallest."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -16,11 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample
 
 from headcheck.grader.sandbox.worker import calling
+from headcheck.properties.cases import strategies
 from headcheck.properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
 from headcheck.properties.cases.case_text import format_case
 from headcheck.properties.cases.case_transforms import at_least
 from headcheck.properties.cases.small_cases import enumerate_smaller, list_starting_cases
 from headcheck.properties.cases.strategies import (
+    OFFSET,
     USUAL_SIZES,
     CaseInputs,
     apply_memory_layout,
@@ -43,6 +46,13 @@ from tests.properties.contracts import (
 
 LONG_SEARCH = settings(SEARCH_SETTINGS, max_examples=2000)
 BROAD_SEARCH = settings(SEARCH_SETTINGS, max_examples=400)
+
+
+def test_an_installed_package_and_a_checkout_draw_the_same() -> None:
+    """Hypothesis also tries the numbers that stand in modules of a checkout."""
+    tree = ast.parse(Path(strategies.__file__).read_text("utf-8"))
+    numbers = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    assert max(n for n in numbers if isinstance(n, int)) < OFFSET
 
 
 @every_contract
