@@ -16,6 +16,7 @@ from headcheck.exercises.exercise import DEFAULT_POINTS
 from headcheck.exercises.starter import BEGIN, END
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.property import PropertyGroup
+from tests.submissions import execute
 
 SLUGS = sorted(BY_SLUG)
 FOLDER = Path(inspect.getfile(Exercise)).resolve().parent
@@ -34,9 +35,7 @@ MORE_WRONG = {
 
 def solved(exercise: Exercise) -> Callable[..., Any]:
     """What the solution defines under the name that is asked for."""
-    namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(compile(exercise.solution, f"{exercise.slug}/solution.py", "exec"), namespace)
-    found: Callable[..., Any] = namespace[exercise.contract.name]
+    found: Callable[..., Any] = execute(exercise.solution)[exercise.contract.name]
     return found
 
 

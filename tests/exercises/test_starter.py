@@ -11,6 +11,7 @@ import pytest
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise, starter
 from headcheck.exercises.starter import BEGIN, END, StarterForm
+from tests.submissions import execute
 
 SLUGS = sorted(BY_SLUG)
 LINEAR = BY_SLUG["linear_layer"]
@@ -46,17 +47,14 @@ def solution_lines(exercise: Exercise) -> set[str]:
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_module_runs_and_defines_the_target(slug: str) -> None:
-    namespace: dict[str, Any] = {"__name__": "starter"}
-    exec(compile(starter.render_module(BY_SLUG[slug]), f"{slug}.py", "exec"), namespace)
-    assert callable(namespace[BY_SLUG[slug].contract.name])
+    found = execute(starter.render_module(BY_SLUG[slug]))
+    assert callable(found[BY_SLUG[slug].contract.name])
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_notebook_runs_and_defines_the_target(slug: str) -> None:
-    namespace: dict[str, Any] = {"__name__": "starter"}
-    for number, source in enumerate(code(BY_SLUG[slug])[:-1]):  # the last is the check
-        exec(compile(source, f"{slug}, cell {number}", "exec"), namespace)
-    assert callable(namespace[BY_SLUG[slug].contract.name])
+    found = execute(*code(BY_SLUG[slug])[:-1])  # the last is the check
+    assert callable(found[BY_SLUG[slug].contract.name])
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -8,14 +8,9 @@ from click.testing import CliRunner
 
 from headcheck.exercises import ALL, BY_SLUG
 from headcheck.exercises.answers import Answer, AnswerKind, find_answer, list_answers
+from headcheck.grader.audit import matrix
 from headcheck.grader.audit import page as shown
-from headcheck.grader.audit.matrix import (
-    AnswerResult,
-    Audit,
-    load_answers,
-    load_subject,
-    run_audit,
-)
+from headcheck.grader.audit.matrix import AnswerResult, Audit, load_answers, run_audit
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.ui.cli import cli
 
@@ -47,7 +42,7 @@ def test_a_survivor_and_a_false_alarm_are_unclean() -> None:
 
 def test_a_config_has_what_the_answer_s_own_config_has_by_default() -> None:
     exercise = BY_SLUG["causal_self_attention"]
-    subject = load_subject(find_answer(exercise, "own_config_with_a_flag"))
+    subject = matrix.load_subject(find_answer(exercise, "own_config_with_a_flag"))
     sizes = {"n_head": 2, "n_embd": 8, "bias": True}
     assert subject.construct(exercise.contract.name, {"config": sizes}, seed=0).list_modes()
 

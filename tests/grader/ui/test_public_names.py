@@ -10,6 +10,7 @@ import headcheck
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.exercise import BadContract
 from headcheck.properties.terms.size_rules import BadSizes
+from tests.submissions import execute
 
 EXERCISE = BY_SLUG["self_attention_v2"]
 SCALED = " / keys.shape[-1] ** 0.5"
@@ -17,9 +18,8 @@ SCALED = " / keys.shape[-1] ** 0.5"
 
 def load(source: str) -> type:
     """The class that a source defines."""
-    defined: dict[str, type] = {}
-    exec(compile(source, "answer.py", "exec"), defined)
-    return defined[EXERCISE.contract.name]
+    defined: type = execute(source)[EXERCISE.contract.name]
+    return defined
 
 
 RIGHT = load(EXERCISE.solution)
