@@ -16,7 +16,6 @@ from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.parts.norms import iter_without_gains
 from headcheck.properties.signatures.signature import Signature, SignatureParameter
 from headcheck.properties.signatures.vocabulary import guess_quantity
-from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.case import Case
 
 NORM_OF_TOKENS = re.compile(
@@ -209,7 +208,8 @@ def list_feed_forwards(search: BindingSearch) -> tuple[str, ...]:
         return ()
     for probe in search.probes[:1]:
         case, tensors = probe.sizes.case, probe.built.tensors
-        shapes = {p: i.shape for p, i in tensors.items() if _is_matrix(i)}
+        learned = ((p, i) for p, i in tensors.items() if i.kind == "parameter")
+        shapes = {p: i.shape for p, i in learned if len(i.shape) == 2}
         known = {case.d_in, case.d_out, case.kv_heads * case.head_dim}
         there = {a for a, b in shapes.values() if b == case.d_in}
         back = {b for a, b in shapes.values() if a == case.d_in}
@@ -219,10 +219,6 @@ def list_feed_forwards(search: BindingSearch) -> tuple[str, ...]:
         if any(path.count(".") < 2 and not INNER.search(path) for path in others):
             return tuple(p for p in tensors if p.rpartition(".")[0] in inside)
     return ()
-
-
-def _is_matrix(info: TensorInfo) -> bool:
-    return info.kind == "parameter" and len(info.shape) == 2
 
 
 def find_idle_norm(search: BindingSearch, norms: Iterable[str]) -> str:

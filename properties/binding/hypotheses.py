@@ -106,6 +106,7 @@ def iter_sizes(
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
     has_length = bool(free & {"context_length", *WINDOWS})
     fixed_context = None if has_length else _find_context(tensors)
+    context = {} if fixed_context is None else {"context_length": fixed_context}
     if constructor.axes.are_cut:
         yield Sizes(replace(probe, d_in=probe.d_out), {})
         return
@@ -121,7 +122,7 @@ def iter_sizes(
             for d_in in _iter_inputs(constructor, lengths, width, probe):
                 own = {} if "d_in" in free or constructor.square else {"d_in": d_in}
                 sized = _limit_context(replace(case, d_in=d_in), fixed_context)
-                said = {**fixed, **own, **_fix_context(fixed_context)}
+                said = {**fixed, **own, **context}
                 yield Sizes(sized, said)
                 if "kv_heads" not in free and heads > 1 and _may_share_all(lengths, sized):
                     yield Sizes(replace(sized, group=heads), {**said, "group": ALL_HEADS})
@@ -173,10 +174,6 @@ def _limit_context(case: Case, side: int | None) -> Case:
     if side is None:
         return case
     return replace(case, context_length=side, tokens=min(case.tokens, side))
-
-
-def _fix_context(side: int | None) -> dict[str, int]:
-    return {} if side is None else {"context_length": side}
 
 
 def make_contract(

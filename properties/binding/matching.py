@@ -283,15 +283,11 @@ def _is_telling(output: Tensor) -> bool:
 
 
 def _select_mistakes(contract: Contract, among: Sequence[Mistake]) -> Sequence[Mistake]:
-    sinks = _names_sinks(contract)
+    # Without the name of a sink, a number for each head may be a scale.
+    sinks = any(m.holds == ("sinks",) and "sink" in m.path.lower() for m in contract.mappings)
     return tuple(
         each for each in among if each.applies_to(contract) and (sinks or each not in SINKS)
     )
-
-
-def _names_sinks(contract: Contract) -> bool:
-    """Whether a parameter is named a sink. Otherwise a number for each head may be a scale."""
-    return any(m.holds == ("sinks",) and "sink" in m.path.lower() for m in contract.mappings)
 
 
 def _order(contract: Contract, tensor: Tensor) -> Tensor:

@@ -204,7 +204,8 @@ def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
     for trainable, training in ((False, True), (True, False)):
         adapter = build_fresh_module(context)
         adapter.module.prepare(trainable=trainable, training=training)
-        flags, modes = _read_flags(adapter), adapter.module.list_modes()
+        flags = {n: i.trainable for n, i in adapter.module.describe_tensors().items()}
+        modes = adapter.module.list_modes()
         adapter.load(context.parameters)
         copy = adapter.module.copy("deepcopy")
         for what, module in (("loading", adapter.module), ("copying", copy)):
@@ -212,10 +213,6 @@ def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
             if (kept, module.list_modes()) != (flags, modes):
                 expected = "requires_grad and training as before"
                 raise Violation(ViolationKind.VALUE, expected, f"changed by {what}")
-
-
-def _read_flags(adapter: ModuleAdapter) -> dict[str, bool]:
-    return {name: info.trainable for name, info in adapter.module.describe_tensors().items()}
 
 
 @history_property(

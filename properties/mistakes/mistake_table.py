@@ -93,7 +93,8 @@ class MistakeTable:
 
         NaN and infinity must be in the same places in both answers.
         """
-        owners, rows = self.rows.get(_get_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
+        shapes = tuple(tuple(t.shape) for t in answer)
+        owners, rows = self.rows.get(shapes, (torch.empty(0), torch.empty(0, 0)))
         if not len(owners):
             return
         numbers = torch.cat([t.detach().flatten().to(torch.float64) for t in answer])
@@ -176,7 +177,3 @@ def iter_nan_workarounds(overrides: StepOverrides) -> Iterator[StepOverrides]:
 def is_finite(answer: Iterable[Tensor]) -> bool:
     """Whether an answer has no NaN and no infinity."""
     return all(math.isfinite(t.sum()) for t in answer)
-
-
-def _get_shapes(answer: Outputs) -> Shapes:
-    return tuple(tuple(t.shape) for t in answer)

@@ -122,7 +122,8 @@ class _Reading:
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)
         best = [(c, s) for count, c, s in counted if count == most > 0 and _is_order_said(c)]
-        if len({(_name_roles(c), s.case.heads) for c, s in best}) != 1:
+        roles = [frozenset((m.path, m.holds) for m in c.mappings) for c, _ in best]
+        if len({(each, s.case.heads) for each, (_, s) in zip(roles, best, strict=True)}) != 1:
             return None
         complete = [
             (refined, sizes)
@@ -200,11 +201,6 @@ def _iter_epsilons(contract: Contract) -> Iterator[Contract]:
     yield contract
     others = (e for e in EPSILONS if e != contract.norm_epsilon)
     yield from (replace(contract, norm_epsilon=e) for e in others if contract.norm is not Norm.NONE)
-
-
-def _name_roles(contract: Contract) -> frozenset[tuple[str, tuple[str, ...]]]:
-    """Return what each weight holds, in order."""
-    return frozenset((m.path, m.holds) for m in contract.mappings)
 
 
 def _is_order_said(contract: Contract) -> bool:
