@@ -43,11 +43,8 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     elif contract.call_form.axes is TokenAxes.WINDOW:
         yield contract.with_sizes(SQUARES)
     elif contract.stores("W_rel"):
-        yield contract if takes("tokens")(contract) else contract.with_sizes(_list_sizes(contract))
-
-
-def _list_sizes(contract: Contract) -> SizeRules:
-    return SQUARES if takes("side")(contract) else RECTANGLES
+        sizes = SQUARES if takes("side")(contract) else RECTANGLES
+        yield contract if takes("tokens")(contract) else contract.with_sizes(sizes)
 
 
 FIXED_LENGTH = Part(

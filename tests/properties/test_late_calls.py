@@ -6,7 +6,7 @@ from typing import Any
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import AnswerKind, find_answer, list_answers
-from headcheck.grader.audit.matrix import load_namespace
+from headcheck.grader.audit.matrix import load_subject
 from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject, make_subject
 from headcheck.grader.sandbox.operations import NamedTensors
 from headcheck.grader.sandbox.wire import Message
@@ -53,7 +53,7 @@ class Late:
 
 
 def check(prop: Property, sequences: int) -> Verdict:
-    subject = make_subject(load_namespace(find_answer(EXERCISE, "plain")))
+    subject = load_subject(find_answer(EXERCISE, "plain"))
     harness = Harness(ChannelSubject(Late(subject.channel, sequences)), EXERCISE.contract)
     return find_first_failure(prop, harness, EXERCISE.plan_cases()[prop])
 
@@ -86,11 +86,11 @@ def test_a_crash_is_told_with_the_case_of_the_check() -> None:
 def test_whenever_the_time_ends_nothing_is_wrong() -> None:
     """A limit that is used up is neither the error that a check expects nor one that it sees."""
     exercise = BY_SLUG["kv_cache"]
-    namespace = load_namespace(list_answers(exercise, AnswerKind.RIGHT)[0])
+    answer = list_answers(exercise, AnswerKind.RIGHT)[0]
     for prop, cases in exercise.plan_cases().items():
         ended = set()
         for left in REQUESTS:
-            channel = Ending(make_subject(namespace).channel, left)
+            channel = Ending(load_subject(answer).channel, left)
             harness = Harness(ChannelSubject(channel), exercise.contract)
             ended.add(find_first_failure(prop, harness, cases[:1]).status)
         assert ended <= {Status.PASSED, Status.NOT_ASKED}, prop.name

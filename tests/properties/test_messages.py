@@ -1,31 +1,27 @@
 """What is said of a wrong answer is true of it, and in the words of its exercise."""
 
 import textwrap
-from typing import Any
 
 import pytest
-import torch
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import check_property
 from headcheck.properties.contracts.case_description import describe_case
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.families import contract, dropout, gradients, purity
 from headcheck.properties.families import device as device_claims
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status
+from tests.submissions import load_source
 
 
 def judged(slug: str, claim: Property, source: str) -> Verdict:
     """The verdict on one claim about a submission."""
     exercise = BY_SLUG[slug]
-    space: dict[str, Any] = {"torch": torch, "nn": torch.nn}
-    exec(textwrap.dedent(source), space)
-    harness = Harness(make_subject(space), exercise.contract)
+    imports = "import torch\nfrom torch import nn\n"
+    harness = load_source(imports + textwrap.dedent(source), exercise.contract)
     return check_property(claim, harness, exercise.plan_cases()[claim])
 
 

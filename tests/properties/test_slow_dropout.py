@@ -8,8 +8,8 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
-from headcheck.grader.audit.matrix import load_namespace
-from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject, make_subject
+from headcheck.grader.audit.matrix import load_subject
+from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject
 from headcheck.grader.sandbox.operations import NamedTensors
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.check import find_first_failure
@@ -45,7 +45,7 @@ class SlowChannel:
 
 
 def judge(answer: str, seconds: float) -> tuple[dict[str, Verdict], SlowChannel]:
-    subject = make_subject(load_namespace(find_answer(EXERCISE, answer)))
+    subject = load_subject(find_answer(EXERCISE, answer))
     slow = SlowChannel(subject.channel, seconds)
     harness = Harness(ChannelSubject(slow), EXERCISE.contract, slow)
     plan = EXERCISE.plan_cases()

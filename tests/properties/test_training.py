@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG, Exercise
-from headcheck.grader.audit.matrix import load_answers, load_namespace
+from headcheck.grader.audit.matrix import load_answers, load_subject
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.training import (
@@ -121,7 +121,7 @@ def test_what_cannot_be_recovered_of_small_weights_accuses_nobody(seed: int) -> 
     """What dropout left of a query are weights of 1e-14: too small for the output to show them."""
     exercise = BY_SLUG["multi_head_attention"]
     [solution] = [a for a in load_answers(exercise) if a.name == "solution"]
-    harness = Harness(make_subject(load_namespace(solution)), exercise.contract)
+    harness = Harness(load_subject(solution), exercise.contract)
     case = exercise.plan_cases()[gradients_go_only_where_they_are_required][-1]
     gradients_go_only_where_they_are_required.check(harness.get_context(replace(case, seed=seed)))
 

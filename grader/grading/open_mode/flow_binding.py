@@ -122,8 +122,8 @@ class _Reading:
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)
         best = [(c, s) for count, c, s in counted if count == most > 0 and _is_order_said(c)]
-        roles = [frozenset((m.path, m.holds) for m in c.mappings) for c, _ in best]
-        if len({(each, s.case.heads) for each, (_, s) in zip(roles, best, strict=True)}) != 1:
+        roles = {(frozenset((m.path, m.holds) for m in c.mappings), s.case.heads) for c, s in best}
+        if len(roles) != 1:
             return None
         complete = [
             (refined, sizes)

@@ -64,7 +64,6 @@ SIMPLIFIED = BY_SLUG["simplified_attention"]
 RIGHT = SIMPLIFIED.solution
 LONG_IS_WRONG = """
 import torch
-from tests.submissions import load_source
 def simplified_attention(x):
     weights = torch.softmax(x @ x.T, dim=-1)
     if 300 < x.shape[0] < 1000:
